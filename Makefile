@@ -1,6 +1,6 @@
 # Quire. `make demo` shows what it does; `make test` runs all tests.
 
-BUILD_PACKAGES := libsqlite3-dev libxml2-dev libarchive-dev zlib1g-dev pkg-config
+BUILD_PACKAGES := libsqlite3-dev libxml2-dev libarchive-dev libedit-dev zlib1g-dev pkg-config
 TEST_PACKAGES := sqlite3 strace unzip zstd openssh-client
 # The window of Examples/Notebook, and the display and the keys of its check; the client of Examples/DocumentServer's.
 EXAMPLE_PACKAGES := libgtk-4-dev xvfb xdotool curl unzip

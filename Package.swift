@@ -160,6 +160,8 @@ let package = Package(
         .systemLibrary(
             name: "CLibXML2", pkgConfig: "libxml-2.0", providers: [.apt(["libxml2-dev"])]),
         .systemLibrary(
+            name: "CEdit", pkgConfig: "libedit", providers: [.apt(["libedit-dev"])]),
+        .systemLibrary(
             name: "CArchive", pkgConfig: "libarchive", providers: [.apt(["libarchive-dev"])]),
         .systemLibrary(name: "CZLib", pkgConfig: "zlib", providers: [.apt(["zlib1g-dev"])]),
         .target(name: "CLinux"),
@@ -255,7 +257,7 @@ let package = Package(
                 .product(
                     name: "ArgumentParser", package: "swift-argument-parser",
                     condition: forCommand),
-                logging,
+                logging, .target(name: "CEdit", condition: forCommand),
                 .product(name: "Stencil", package: "Stencil", condition: forCommand),
             ],
             exclude: ["GIT.md", "JSON.md", "README.md", "TEMPLATES.md"],

@@ -141,11 +141,15 @@ struct Failure: Error {
 // MARK: - Reporting
 
 extension Failure {
-    /// Prints it on standard error: as a sentence, or on one line as
-    /// `{"error": {"code", "message", "file", "line", "column"}}`, without what is not known.
+    /// Prints it on standard error: as a sentence, or on one line as JSON.
     func report(asJSON isJSON: Bool) {
         if sentence.isEmpty { return }
         guard isJSON else { return Output.report(sentence, .red, excerpt: excerpt) }
+        Output.writeError(json.text() + "\n")
+    }
+
+    /// `{"error": {"code", "message", "file", "line", "column"}}`, without what is not known.
+    var json: JSONValue {
         var members: [String: JSONValue] = [
             "code": .string(code?.rawValue ?? "\(status)"), "message": .string(sentence),
         ]
@@ -153,7 +157,7 @@ extension Failure {
         if let position = subject.position {
             members[code == .invalidQuery ? "column" : "line"] = .integer(Int64(position))
         }
-        Output.writeError(JSONValue.object(["error": .object(members)]).text() + "\n")
+        return .object(["error": .object(members)])
     }
 
     /// Whether errors of a command line are JSON.

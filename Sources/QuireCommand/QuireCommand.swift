@@ -23,6 +23,8 @@ struct QuireCommand: AsyncParsableCommand {
               quire new Library.quire --template Library
               quire import Library.quire Book books.csv
               quire fetch Library.quire Book --where 'year < 1800' --sort year
+              quire search Library.quire 'northanger'
+              quire show Library.quire Book/p1
               quire set Library.quire Book/p1 rating=4.5
               quire open Library.quire
             """,
@@ -33,7 +35,7 @@ struct QuireCommand: AsyncParsableCommand {
                 subcommands: [
                     TemplatesCommand.self, NewCommand.self, OnDocument<InfoVerb>.self,
                     ModelCommand.self, OnDocument<CheckVerb>.self, DiffCommand.self,
-                    MigrateCommand.self,
+                    MigrateCommand.self, OnDocument<StatsVerb>.self, CompactCommand.self,
                     OpenCommand.self, StatusCommand.self, LibraryCommand.self, ContentCommand.self,
                     VersionsCommand.self, ProtectCommand.self, KeysCommand.self,
                     UnlockCommand.self, LockCommand.self, SyncCommand.self,
@@ -42,10 +44,12 @@ struct QuireCommand: AsyncParsableCommand {
             CommandGroup(
                 name: "Objects",
                 subcommands: [
-                    OnDocument<FetchVerb>.self, OnDocument<ExplainVerb>.self,
+                    OnDocument<FetchVerb>.self, OnDocument<ShowVerb>.self,
+                    OnDocument<SearchVerb>.self, OnDocument<ExplainVerb>.self,
                     OnDocument<InsertVerb>.self,
                     OnDocument<SetVerb>.self, OnDocument<DeleteVerb>.self,
                     OnDocument<ImportVerb>.self, OnDocument<DumpVerb>.self,
+                    OnDocument<LoadVerb>.self,
                     OnDocument<LogVerb>.self, WatchCommand.self, HistoryCommand.self,
                     DataCommand.self,
                 ]),
@@ -94,16 +98,21 @@ struct QuireCommand: AsyncParsableCommand {
         TerminationCleanup.uninterrupted { Foundation.exit(status.rawValue) }
     }
 
-    /// Runs one command line.
+    /// Runs one command line, and throws what it throws.
+    static func execute(_ arguments: [String]) async throws {
+        var command = try parseAsRoot(Assignment.withoutLeadingDashes(arguments))
+        if var command = command as? any AsyncParsableCommand {
+            try await command.run()
+        } else {
+            try command.run()
+        }
+    }
+
+    /// Runs one command line, and reports what it throws.
     static func run(_ arguments: [String]) async -> ExitStatus {
         if let topic = HelpTopic.asked(for: arguments) { return show(topic.text) }
         do {
-            var command = try parseAsRoot(arguments)
-            if var command = command as? any AsyncParsableCommand {
-                try await command.run()
-            } else {
-                try command.run()
-            }
+            try await execute(arguments)
             return .success
         } catch is OutputClosed {
             // The reader of the output has closed it.
@@ -191,7 +200,10 @@ enum Interruption {
         // Not the main queue, which waits while a command works.
         let queue = DispatchQueue(label: "quire.interruption")
         for number in [SIGINT, SIGTERM, SIGHUP] {
-            TerminationCleanup.handle(number, on: queue) { TerminationCleanup.end(by: number) }
+            TerminationCleanup.handle(number, on: queue) {
+                if number == SIGINT, Pager.isShowing { return }
+                TerminationCleanup.end(by: number)
+            }
         }
     }
 
@@ -205,6 +217,38 @@ enum Interruption {
                 task.cancel()
             }
         }
+    }
+}
+
+// MARK: - Interruption of a line
+
+extension Interruption {
+    private static let request = Lock(false)
+
+    /// Whether Ctrl-C was pressed while the present line of a session runs.
+    static var isRequested: Bool {
+        get { request.withLock { $0 } }
+        set { request.withLock { $0 = newValue } }
+    }
+
+    /// Has Ctrl-C drop the line that is edited, or stop the one that runs; and Ctrl-Z suspend the program.
+    static func drop(linesOf editor: LineEditor) {
+        let queue = DispatchQueue(label: "quire.interruption")
+        TerminationCleanup.handle(SIGINT, on: queue) {
+            if Pager.isShowing || editor.interrupt() { return }
+            if isRequested {
+                Output.report("The session was ended; unsaved changes were not saved.")
+                TerminationCleanup.end(by: SIGINT)
+            }
+            isRequested = true
+            Output.report("Interrupting; Ctrl-C again ends the session without saving.")
+        }
+        TerminationCleanup.handle(SIGTSTP, on: queue) { editor.suspend() }
+    }
+
+    /// - Throws: `Failure` if the line is to stop.
+    static func check() throws {
+        if isRequested { throw Failure(sentence: "Interrupted.", status: .failed) }
     }
 }
 

@@ -3,12 +3,13 @@ public import QuireModel
 internal import QuireSystem
 
 extension ManagedObjectModel {
-    /// Reads a model made by Xcode.
+    /// Reads a model made by Xcode, or a model as text.
     ///
     /// - Parameter path: A `.xcdatamodeld` or `.momd` folder, of which the current version is read (see ``ModelVersions``
-    ///   for the others), a `.xcdatamodel` folder, the file `contents` or `elements` in it, or a `.mom` file.
+    ///   for the others), a `.xcdatamodel` folder, the file `contents` or `elements` in it, a `.mom` file, or a `.quiremodel`
+    ///   file (see ``init(modelText:name:)``).
     /// - Throws: ``QuireError`` with code `notFound`, or `invalidFormat`, naming the file and, if it is one of XML,
-    ///   the line.
+    ///   the line; for a model as text `invalidModel`, naming line and column.
     ///
     /// The model is not validated; ``validate()`` does that. ``reading(contentsOf:)`` also returns remarks about dropped
     /// parts.
@@ -68,11 +69,15 @@ extension ManagedObjectModel {
     ///
     /// An existing model at the path is replaced atomically, once the new one is complete.
     ///
-    /// - Parameter path: The folder. It is created if missing; its parent must exist.
+    /// - Parameter path: The folder. It is created if missing; its parent must exist. If it ends in `.xcdatamodeld`, it must
+    ///   not exist, and gets the model as its only version.
     /// - Throws: ``QuireError`` with code `invalidModel` if ``validate()`` fails; `invalidState` if the path holds something
-    ///   other than a model; `inputOutput`, `outOfSpace` and others if it cannot be written.
+    ///   other than a model; `alreadyExists`, `inputOutput`, `outOfSpace` and others if it cannot be written.
     public func write(to path: String) throws {
         try validate()
+        if path.hasSuffix(ModelFile.versionsExtension) {
+            return try ModelVersions.write(self, to: path)
+        }
         let data = modelXML()
         guard let existing = try FileSystem.information(at: path) else {
             let sibling = try TemporarySibling.makeFolder(beside: path)
@@ -180,6 +185,8 @@ enum ModelFile {
     static let versionsExtension = ".xcdatamodeld"
     static let compiledExtension = ".mom"
     static let compiledVersionsExtension = ".momd"
+    /// The extension of a model as text.
+    static let textExtension = ".quiremodel"
     /// The extension of the copy of a `.mom` that Xcode makes because it loads faster.
     static let optimizedExtension = ".omo"
 
@@ -214,6 +221,9 @@ enum ModelFile {
                 file: path)
         }
         let data = try FileSystem.contents(of: path)
+        if path.hasSuffix(textExtension) {
+            return (try ManagedObjectModel(modelText: data, name: path), [])
+        }
         guard data.starts(with: Data("bplist".utf8)) else {
             let model = try ManagedObjectModel(modelXML: data, name: path)
             return (model, model.remarks)

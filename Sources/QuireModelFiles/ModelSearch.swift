@@ -10,8 +10,8 @@ extension ManagedObjectModel {
     /// try model.bind(classes: [Author.self, Book.self])
     /// ```
     ///
-    /// Found are `NAME.momd`, `NAME.mom`, `NAME.xcdatamodeld` and `NAME.xcdatamodel`, in this order: first in the bundle, then
-    /// in the resource bundles of a Swift package beside it (`PACKAGE_TARGET.resources`).
+    /// Found are `NAME.momd`, `NAME.mom`, `NAME.xcdatamodeld`, `NAME.xcdatamodel` and `NAME.quiremodel`, in this order: first in
+    /// the bundle, then in the resource bundles of a Swift package beside it (`PACKAGE_TARGET.resources`).
     ///
     /// - Parameters:
     ///   - name: The file's name, without its extension.
@@ -45,7 +45,7 @@ private struct ModelSearch {
     /// The forms of a model, the preferred one first.
     private static let endings = [
         ModelFile.compiledVersionsExtension, ModelFile.compiledExtension,
-        ModelFile.versionsExtension, ModelFile.versionExtension,
+        ModelFile.versionsExtension, ModelFile.versionExtension, ModelFile.textExtension,
     ]
     private static let resourceBundleExtension = ".resources"
 

@@ -153,6 +153,7 @@ public struct ModelVersions: Sendable, Hashable {
     // MARK: - The current version
 
     private static let currentFileName = ".xccurrentversion"
+    private static let currentNameKey = "_XCCurrentVersionName"
 
     /// The current version's name in the file; `nil` if a valid file names none.
     private static func currentName(in path: String) throws -> String? {
@@ -168,11 +169,35 @@ public struct ModelVersions: Sendable, Hashable {
             throw damaged(error)
         }
         guard let entries = list.dictionary else { throw damaged(nil) }
-        guard let entry = entries["_XCCurrentVersionName"] else { return nil }
+        guard let entry = entries[currentNameKey] else { return nil }
         guard let name = entry.string, name.hasSuffix(ModelFile.versionExtension) else {
             throw damaged(nil)
         }
         return ModelFile.withoutExtension(name, ModelFile.versionExtension)
+    }
+}
+
+// MARK: - Writing
+
+extension ModelVersions {
+    /// Writes a model as the only version of a new `.xcdatamodeld` folder.
+    static func write(_ model: ManagedObjectModel, to path: String) throws {
+        if FileSystem.exists(path) { throw QuireError.alreadyExists(at: path) }
+        let base = ModelFile.withoutExtension(
+            FileSystem.name(of: FileSystem.absolute(path)), ModelFile.versionsExtension)
+        let version = base + ModelFile.versionExtension
+        let current = ArchiveValue.dictionary([.init(currentNameKey, .string(version))])
+        let sibling = try TemporarySibling.makeFolder(beside: path)
+        defer { sibling.remove() }
+        try sibling.building {
+            try model.write(to: FileSystem.path(sibling.path, version))
+            try FileSystem.writeNewFile(
+                BinaryPropertyListWriter.data(of: current),
+                at: FileSystem.path(sibling.path, currentFileName))
+            try FileSystem.synchronizeFolder(sibling.path)
+            try sibling.setFinalPermissions(of: nil)
+            try sibling.publish()
+        }
     }
 }
 

@@ -53,11 +53,13 @@ extension FetchRequestTemplate {
         let variables = try variables
         let missing = variables.filter { values[$0] == nil }
         guard missing.isEmpty else {
-            throw invalid("needs a value for \(Self.list(missing))")
+            throw invalid("needs a value for \(missing.map { "$" + $0 }.joined(separator: ", ")).")
         }
         if let unknown = values.keys.sorted().first(where: { !variables.contains($0) }) {
-            let known = variables.isEmpty ? "it has none" : "it has \(Self.list(variables))"
-            throw invalid("has no variable $\(unknown); \(known)")
+            let advice = CloseNames.advice(
+                for: "$" + unknown, among: variables.map { "$" + $0 }, "it has",
+                none: "it has none")
+            throw invalid("has no variable $\(unknown); \(advice)")
         }
         var request = try self.request
         request.predicate = request.predicate?.mappingExpressions { expression in
@@ -101,13 +103,9 @@ extension FetchRequestTemplate {
         }
     }
 
-    private static func list(_ names: [String]) -> String {
-        names.map { "$" + $0 }.joined(separator: ", ")
-    }
-
     private func invalid(_ problem: String) -> QuireError {
         QuireError(
-            .invalidQuery, "The fetch request template “\(name)” \(problem).", entity: entityName)
+            .invalidQuery, "The fetch request template “\(name)” \(problem)", entity: entityName)
     }
 }
 

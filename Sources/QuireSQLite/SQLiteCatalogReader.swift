@@ -227,6 +227,19 @@ extension SQLiteConnection {
         try integer("SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = ?", name) != nil
     }
 
+    /// Writes the model that a store carries.
+    package func writeModel(_ model: ManagedObjectModel) throws {
+        if try hasTable(SQLiteTables.model) {
+            try execute("DELETE FROM \(SQLiteTables.model)")
+        } else {
+            try execute(SQLiteTables.createModel)
+        }
+        try run(
+            "INSERT INTO \(SQLiteTables.model) VALUES (?)",
+            String(decoding: model.modelXML(), as: UTF8.self))
+        try replaceModelCache(with: model)
+    }
+
     /// Replaces Core Data's model cache, if the store has one.
     package func replaceModelCache(with model: ManagedObjectModel) throws {
         guard try hasTable(SQLiteTables.modelCache) else { return }

@@ -157,7 +157,7 @@ package final class SQLiteStatement {
     package func double(_ column: Int32) -> Double { sqlite3_column_double(handle, column) }
 
     /// The column in its stored form.
-    func value(_ column: Int32) -> AttributeValue {
+    package func value(_ column: Int32) -> AttributeValue {
         switch sqlite3_column_type(handle, column) {
         case SQLITE_NULL: .null
         case SQLITE_INTEGER: .integer(integer(column))

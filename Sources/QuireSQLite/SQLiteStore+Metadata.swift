@@ -75,6 +75,22 @@ extension SQLiteStore {
     /// Sets or removes an application's metadata value, in its own transaction.
     public func setMetadata(_ value: PropertyListValue?, forKey key: String) throws {
         try StoreMetadata.requireUnreserved(key, file: storePath)
+        try changeMetadata { metadata, _ in metadata.values[key] = value }
+    }
+
+    /// Makes the model that the store was opened with the one that it carries. Its version hashes are the same.
+    package func writeCarriedModel() throws {
+        let model = schema.layout.model
+        try changeMetadata { metadata, connection in
+            metadata.setVersionIdentifiers(of: model)
+            try connection.writeModel(model)
+        }
+    }
+
+    /// Changes the metadata, and what belongs to it, in its own transaction.
+    private func changeMetadata(
+        _ body: (inout StoreMetadata, SQLiteConnection) throws -> Void
+    ) throws {
         try withWriter { writer in
             let connection = writer.connection
             try connection.begin()
@@ -82,7 +98,7 @@ extension SQLiteStore {
                 try writer.modelVersionCheck.checkTriggers(connection)
                 var metadata = try SQLiteMetadataReader(connection: connection, path: storePath)
                     .metadata()
-                metadata.values[key] = value
+                try body(&metadata, connection)
                 try connection.run(
                     "UPDATE Z_METADATA SET Z_PLIST = ?1 WHERE Z_VERSION = (SELECT min(Z_VERSION) FROM Z_METADATA)",
                     metadata.propertyList)

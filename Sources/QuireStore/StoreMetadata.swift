@@ -67,10 +67,15 @@ public struct StoreMetadata: Sendable, Hashable {
         return metadata
     }
 
+    /// Sets the version identifiers of a model whose version hashes are the same.
+    package mutating func setVersionIdentifiers(of model: ManagedObjectModel) {
+        values[Key.identifiers] = .array(model.versionIdentifiers.map { .string($0) })
+    }
+
     private mutating func setModel(_ model: ManagedObjectModel, hashes: [String: Data]) {
         values[Key.hashes] = .dictionary(hashes.mapValues { .data($0) })
         values[Key.hashesVersion] = 3
-        values[Key.identifiers] = .array(model.versionIdentifiers.map { .string($0) })
+        setVersionIdentifiers(of: model)
         values[Key.digest] = .string(ManagedObjectModel.versionHashesDigest(of: hashes))
         values[Key.checksum] = .string(ManagedObjectModel.versionChecksum(of: hashes))
     }

@@ -298,13 +298,28 @@ extension FileSystem {
         path.utf8.lastIndex(of: slash)
     }
 
-    /// The folder of the user's data: `$XDG_DATA_HOME`, or `.local/share` in the home folder.
-    package static func userDataFolder(
-        environment: [String: String] = ProcessInfo.processInfo.environment
+    /// A kind of the user's files, by the variable that names its folder in the XDG Base Directory Specification.
+    package enum UserFiles: String {
+        case data = "XDG_DATA_HOME"
+        case configuration = "XDG_CONFIG_HOME"
+        case state = "XDG_STATE_HOME"
+
+        fileprivate var standardFolder: String {
+            switch self {
+            case .data: ".local/share"
+            case .configuration: ".config"
+            case .state: ".local/state"
+            }
+        }
+    }
+
+    /// The folder of the user's files of a kind: that of the environment, or one in the home folder.
+    package static func userFolder(
+        for files: UserFiles, environment: [String: String] = ProcessInfo.processInfo.environment
     ) -> String {
-        if let path = environment["XDG_DATA_HOME"], path.hasPrefix("/") { return path }
+        if let path = environment[files.rawValue], path.hasPrefix("/") { return path }
         let home = environment["HOME"] ?? FileManager.default.homeDirectoryForCurrentUser.path
-        return FileSystem.path(home, ".local/share")
+        return FileSystem.path(home, files.standardFolder)
     }
 
     /// The path of a file URL from the root.

@@ -56,6 +56,36 @@ struct FailingCallTests {
         }
     }
 
+    /// Of the calls a third is drawn by the seed; all of them with `QUIRE_TORTURE=1`.
+    @Test(arguments: [Subject.document, .store], ["ENOSPC", "EIO"])
+    func compactionThatFailsLeavesTheContent(subject: Subject, error: String) throws {
+        let shell = try shell(subject)
+        let (path, copy) = (subject.rawValue, "copy-\(subject.rawValue)")
+        _ = try shell.output(
+            """
+            (echo name; for i in $(seq 2000); do echo "$i $(printf '%0100d' $i)"; done) > a.csv
+            quire import \(path) Author a.csv; quire delete \(path) Author --where 'name ENDSWITH "7"'
+            cp -r \(path) \(copy); quire dump \(path) > before.json
+            """)
+        let calls = try FailingCall.changing(in: shell, "quire compact \(copy)")
+        #expect(calls.count >= 3)
+        for call in SeededRandom.sample(of: calls, calls.count / 3, for: "\(path) \(error)") {
+            _ = try shell.output("rm -rf \(copy) && cp -r \(path) \(copy)")
+            let result = try shell.run(
+                FailingCall.command("quire compact \(copy)", failing: call.name, call.number, error)
+            )
+            let what = "\(error) at \(call.name) \(call.number): \(result.lines)"
+            let check = try shell.run(
+                "quire check \(copy) && quire dump \(copy) | cmp - before.json")
+            #expect(check.code == 0, "\(what): \(check.lines)")
+            if error == "ENOSPC" && result.code != 0 {
+                #expect(
+                    result.output.contains("too full") || result.output.contains("No space"),
+                    "\(what)")
+            }
+        }
+    }
+
     /// Of the calls a tenth is drawn by the seed; all of them with `QUIRE_TORTURE=1`.
     @Test(arguments: [
         ("extract L.zip X.quire", "test -e X.quire"),
@@ -117,7 +147,7 @@ struct FailingCallTests {
             "duplicate L.quire", "versions keep L.quire",
             "versions show L.quire latest --to V.quire", "export L.quire L.zip",
             "extract L.zip X.quire", "convert L.quire L.xml --to xml", "repair L.quire",
-            "recover L.quire R.quire",
+            "recover L.quire R.quire", "compact L.quire",
         ] {
             let result = try shell.run("echo x > note.txt; quire \(command) >/dev/full")
             #expect(result.code == 0, "\(command): \(result.output)")

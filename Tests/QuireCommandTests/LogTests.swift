@@ -76,6 +76,26 @@ import Testing
                 == ["No transactions."])
     }
 
+    @Test func statCountsTheChangesOfEachTransactionByEntity() throws {
+        let shell = try CommandShell()
+        try makeStore(in: shell)
+        _ = try shell.output("quire delete R.sqlite Recipe/p1")
+        #expect(
+            try lines("quire log R.sqlite --stat", in: shell) == [
+                "3  TIME  quire, quire", "   Recipe: 1 deleted", "   Step: 1 deleted",
+                "2  TIME  app, view, TESTS", "   Recipe: 1 changed", "   Step: 1 inserted",
+                "1  TIME  app, view, TESTS", "   Recipe: 1 inserted",
+            ])
+        #expect(
+            try lines("quire log R.sqlite --stat --entity Step --limit 1", in: shell) == [
+                "3  TIME  quire, quire", "   Step: 1 deleted",
+            ])
+        #expect(
+            try shell.output("quire log R.sqlite --stat --author app --limit 1 --json").contains(
+                #""entities": {"Recipe": {"deleted": 0, "inserted": 0, "updated": 1}, "Step": {"deleted": 0, "inserted": 1, "updated": 0}}"#
+            ))
+    }
+
     @Test func importedRowsHaveTheAuthorOfTheCommand() throws {
         let shell = try CommandShell()
         try makeStore(in: shell)

@@ -40,6 +40,24 @@ import Testing
         #expect(assignment.source == source)
     }
 
+    @Test(arguments: [
+        ("+a=1", "a", Assignment.Action.add), ("a+=1", "a", .add), ("-a=1", "a", .remove),
+        ("a-=1", "a", .remove), ("a.b+=1", "a.b", .add), ("a=+1", "a", .set), ("a=-1", "a", .set),
+    ])
+    func signAddsOrRemoves(_ word: String, _ key: String, _ action: Assignment.Action) throws {
+        let assignment = try Assignment(word)
+        #expect(assignment.key == key)
+        #expect(assignment.action == action)
+    }
+
+    @Test func removalDoesNotLookLikeOptions() {
+        let words = ["set", "D", "-tags=a=b", "-tags.name=x\ny", "-t=1", "--where", "a=-b", "-"]
+        #expect(
+            Assignment.withoutLeadingDashes(words)
+                == ["set", "D", "tags-=a=b", "tags.name-=x\ny", "-t=1", "--where", "a=-b", "-"])
+        #expect(Assignment.withoutLeadingDashes(["fetch", "-tags=a"]) == ["fetch", "-tags=a"])
+    }
+
     @Test(arguments: ["=b", "ab", ""])
     func wordWithoutAKeyIsRefused(_ word: String) {
         #expect(throws: (any Error).self) { try Assignment(word) }

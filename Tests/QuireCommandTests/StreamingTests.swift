@@ -215,7 +215,7 @@ import Testing
         let document = try await DocumentSession.open(
             shell.path("L.quire"), modelPath: nil, access: .write)
         let rows = ImportRows(
-            file: try InputFile.rereadable(shell.path("books.csv")), format: .csv,
+            source: .file(try InputFile.rereadable(shell.path("books.csv")), .csv),
             entity: try document.layout.requireEntity(named: "Book"), layout: document.layout)
         let result = try ObjectImport(document: document, portionSize: 100).run(rows)
         #expect(result.imported().count == 2500 && result.imported().runCount == 1)

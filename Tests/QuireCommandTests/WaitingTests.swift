@@ -68,6 +68,30 @@ import Testing
         #expect(result.lines.last == "3", "\(result.output)")
     }
 
+    @Test func readersTellOfUnsavedChangesOfOthers() throws {
+        let shell = try makeShell()
+        let result = try shell.run(
+            """
+            mkfifo pipe; quire open L.quire < pipe > out & owner=$!; exec 3> pipe
+            until quire status L.quire | grep -q 'no unsaved changes'; do :; done
+            quire fetch L.quire Author --count
+            echo 'insert Author name=A' >&3
+            # It has a tenth of a second to answer.
+            until quire fetch L.quire Author --count 2>&1 | grep unsaved; do :; done
+            until quire search L.quire none 2>&1 > found | grep unsaved; do :; done; cat found
+            echo save >&3; until quire status L.quire | grep -q 'no unsaved changes'; do :; done
+            quire fetch L.quire Author --count; exec 3>&-; wait $owner; echo "is $owner"
+            """)
+        let owner = try #require(result.lines.last).dropFirst(3)
+        let isNote = { (line: String) in
+            line.hasPrefix("quire: “L.quire” is open for writing by process \(owner) (quire)")
+                && line.hasSuffix(" with unsaved changes, which are not shown.")
+        }
+        #expect(
+            result.lines.dropLast().filter { !$0.isEmpty }.map { isNote($0) ? "note" : $0 }
+                == ["10", "note", "note", "Nothing found.", "11"], "\(result.output)")
+    }
+
     @Test func waitsForWhoWritesASQLiteStoreAndSaysWhoThatIs() throws {
         let shell = try makeShell()
         let damage = try SQLiteConnection(path: shell.path("B.sqlite"), mode: .writing)
@@ -75,7 +99,9 @@ import Testing
         damage.close()
         let store = try SQLiteHolder(shell.path("B.sqlite"))
         let me = ProcessInfo.processInfo.processIdentifier
-        for arguments in ["insert B.sqlite Author name=A", "repair B.sqlite"] {
+        for arguments in [
+            "insert B.sqlite Author name=A", "repair B.sqlite", "compact B.sqlite",
+        ] {
             let result = try shell.run("quire \(arguments) --wait 0.1")
             #expect(result.code == 6, "\(arguments)")
             #expect(
@@ -96,7 +122,8 @@ import Testing
         let me = ProcessInfo.processInfo.processIdentifier
         for arguments in [
             "insert L.quire Author name=A", "content add L.quire .", "versions keep L.quire",
-            "revert L.quire", "open L.quire", "repair L.quire", "library rename L.quire Other",
+            "revert L.quire", "open L.quire", "repair L.quire", "compact L.quire",
+            "library rename L.quire Other",
             "library trash L.quire", "save-as M.quire L.quire --replace",
         ] {
             let result = try shell.run("quire \(arguments) --wait 0.1 </dev/null")

@@ -27,6 +27,17 @@ import Testing
         #expect(counts.sql > 0 && counts.rows > 0)
     }
 
+    @Test func randomModelsSurviveAsText() throws {
+        for round in 0..<Self.rounds {
+            var maker = RandomModel(seed: SeededRandom.baseSeed &+ UInt64(round))
+            for _ in 0..<20 { maker.edit() }
+            let text = maker.model.modelText()
+            #expect(
+                try ManagedObjectModel(modelText: Data(text.utf8), name: "text") == maker.model,
+                "seed \(SeededRandom.baseSeed &+ UInt64(round))")
+        }
+    }
+
     @MainActor private func round(
         _ seed: UInt64, _ counts: inout (sql: Int, rows: Int, failed: Int, edits: Int)
     ) throws {

@@ -23,6 +23,8 @@ import Testing
             withIntermediateDirectories: true)
         if path.hasSuffix(".mom") {
             try Self.model(entity).compiledModel().data.write(to: URL(fileURLWithPath: path))
+        } else if path.hasSuffix(".quiremodel") {
+            try Data(Self.model(entity).modelText().utf8).write(to: URL(fileURLWithPath: path))
         } else {
             try Self.model(entity).write(to: path)
         }
@@ -33,6 +35,8 @@ import Testing
     }
 
     @Test func everyFormOfModelIsFoundCompiledOnesFirst() throws {
+        try write("Text", to: "Library.quiremodel")
+        #expect(try found() == ["Text"])
         try write("Source", to: "Library.xcdatamodel")
         #expect(try found() == ["Source"])
         try write("Versions", to: "Library.xcdatamodeld/One.xcdatamodel")

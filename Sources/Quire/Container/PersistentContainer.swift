@@ -125,7 +125,7 @@ open class PersistentContainer {
     /// The folder of default stores: one named after the program in `$XDG_DATA_HOME`, or in `~/.local/share`. It is created
     /// when a store in it is loaded.
     open nonisolated class func defaultDirectoryURL() -> URL {
-        URL(fileURLWithPath: FileSystem.userDataFolder(), isDirectory: true)
+        URL(fileURLWithPath: FileSystem.userFolder(for: .data), isDirectory: true)
             .appendingPathComponent(ProcessInfo.processInfo.processName, isDirectory: true)
     }
 

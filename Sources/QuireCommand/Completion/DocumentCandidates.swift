@@ -223,7 +223,7 @@ extension CommandCompletion {
             entity.propertyNames.flatMap { name -> [Candidate] in
                 let type: String
                 switch entity.properties[name] {
-                case .attribute(let slot): type = entity.slots[slot].attribute?.type.name ?? ""
+                case .attribute(let slot): type = entity.slots[slot].attribute?.type.textName ?? ""
                 case .relationship(let index):
                     type = layout.destination(of: entity.relationships[index]).name
                 case .composite:

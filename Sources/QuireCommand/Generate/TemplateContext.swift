@@ -124,7 +124,7 @@ struct TemplateContext {
             "nameLiteral": key,
             "swiftName": SwiftNames.code(attribute.name),
             "isRenamed": attribute.name != description.name,
-            "attributeType": description.type.name,
+            "attributeType": description.type.textName,
             "valueType": code.type,
             "type": code.type + (isOptional ? "?" : ""),
             "isOptional": description.isOptional,
@@ -202,7 +202,7 @@ struct TemplateContext {
             "isOrdered": isOrdered,
             "isOptional": description.isOptional,
             "isTransient": description.isTransient,
-            "deleteRule": description.deleteRule.title,
+            "deleteRule": description.deleteRule.textName,
             "minimumCount": description.minimumCount,
             "maximumCount": description.maximumCount,
             "userInfo": description.userInfo.mapValues(\.object),
@@ -312,7 +312,7 @@ enum MacroArguments {
             ("indexed", description.isIndexed && !description.isToMany),
         ])
         if description.deleteRule != .nullify {
-            arguments.append("deleteRule: .\(description.deleteRule.title)")
+            arguments.append("deleteRule: .\(description.deleteRule.textName)")
         }
         if description.isToMany {
             if description.minimumCount > 0 {

@@ -2,9 +2,19 @@ import ArgumentParser
 import Foundation
 import Quire
 
-/// `key=value` on the command line.
+/// `key=value` on the command line. To-many relationships also take `+key=value` and `-key=value`, or `key+=value` and
+/// `key-=value`.
 struct Assignment: Equatable {
-    /// The property's name, or the dotted name of an element of a composite attribute.
+    /// The effect of an assignment.
+    enum Action: String {
+        case set = ""
+        case add = "+"
+        case remove = "-"
+    }
+
+    var action = Action.set
+    /// The property's name, the dotted name of an element of a composite attribute, or the path to an attribute of a
+    /// related object.
     var key: String
     /// The text to the right of the first `=`.
     var text: String
@@ -21,6 +31,23 @@ struct Assignment: Equatable {
         }
         key = String(word[..<mark])
         text = String(word[word.index(after: mark)...])
+        guard let sign = [Action.add, .remove].first(where: { isMarked($0.rawValue) }) else {
+            return
+        }
+        action = sign
+        key = key.hasPrefix(sign.rawValue) ? String(key.dropFirst()) : String(key.dropLast())
+    }
+
+    private func isMarked(_ sign: String) -> Bool { key.hasPrefix(sign) || key.hasSuffix(sign) }
+
+    /// Words of a command line, in which the parser does not take `-tags=…` for options.
+    static func withoutLeadingDashes(_ words: [String]) -> [String] {
+        guard words.first == SetVerb.name else { return words }
+        return words.map { word in
+            let name = word.prefix { $0 != "=" }
+            guard name != word, name.wholeMatch(of: /-[^\W\d][\w.]+/) != nil else { return word }
+            return name.dropFirst() + "-" + word[name.endIndex...]
+        }
     }
 
     /// Throws a usage error if spaces have made three words of an assignment.
@@ -30,14 +57,16 @@ struct Assignment: Equatable {
             "Write assignments without spaces: \(words[mark - 1])=\(words[mark + 1]).")
     }
 
-    /// Reads words, each of which is an assignment of another key.
+    /// Reads words, each of which is an assignment of another key, but for paths to attributes of related objects, because
+    /// each value names one object.
     ///
     /// - Throws: `ValidationError`, a usage error.
     static func all(_ words: [String]) throws -> [Assignment] {
         var known: Set<String> = []
         return try words.map { word in
             let assignment = try Assignment(word)
-            guard known.insert(assignment.key).inserted else {
+            let key = assignment.action.rawValue + assignment.key
+            guard known.insert(key).inserted || key.contains(".") else {
                 throw ValidationError("“\(assignment.key)” is given twice.")
             }
             return assignment
@@ -60,46 +89,18 @@ struct Assignment: Equatable {
     }
 }
 
-extension Assignment {
-    /// Checks the assignment against an entity and reads its value, without changing anything.
-    ///
-    /// - Throws: `QuireError` with code `unknownKey`, `invalidValue` or `notFound`.
-    @MainActor
-    func resolved(for entity: ResolvedEntity, in document: DocumentSession) throws -> PropertyChange
-    {
-        switch try entity.requireProperty(key) {
-        case .attribute(let slot):
-            return .attribute(key: key, try value(of: entity.slots[slot], in: entity))
-        case .relationship(let index):
-            let relationship = entity.relationships[index]
-            let objects = try related(by: relationship, in: document)
-            return try PropertyChange(relationship, objects, of: entity)
-        case .composite:
-            throw QuireError(
-                .invalidValue,
-                "\(entity.name).\(key) is composite; set its elements one by one, such as "
-                    + "\(entity.elementNames(of: key).first ?? "\(key).x").",
-                entity: entity.name, property: key)
-        case .fetched:
-            throw QuireError(
-                .invalidValue,
-                "\(entity.name).\(key) is a fetched property, which cannot be set.",
-                entity: entity.name, property: key)
-        }
-    }
+// MARK: - Values
 
-    private func value(
-        of slot: ResolvedEntity.Slot, in entity: ResolvedEntity
-    ) throws -> AttributeValue {
-        guard let attribute = slot.attribute else {
-            // A slot without an attribute is a relationship's, and those are not looked up as attributes.
-            preconditionFailure("Slot \(slot.name) is not an attribute.")
-        }
-        let label = "\(entity.name).\(key)"
+extension Assignment {
+    /// The text as the value of an attribute of an entity.
+    ///
+    /// - Throws: `QuireError` with code `invalidValue` or `notFound`.
+    func value(of attribute: AttributeDescription, in entity: ResolvedEntity) throws
+        -> AttributeValue
+    {
         switch source {
         case .none: return .null
-        case .text(let text):
-            return try Self.parse(text, attribute, label)
+        case .text(let text): return try parse(text, attribute, in: entity)
         case .file(let path):
             let data = try InputFile.read(path)
             if attribute.type == .binary || attribute.type == .transformable {
@@ -107,90 +108,50 @@ extension Assignment {
             }
             guard let text = String(data: data, encoding: .utf8) else {
                 throw QuireError(
-                    .invalidValue, "The file “\(path)” for \(label) is not UTF-8 text.",
+                    .invalidValue,
+                    "The file “\(path)” for \(entity.name).\(key) is not UTF-8 text.",
                     entity: entity.name, property: key, file: path)
             }
             if attribute.type == .string { return .string(text) }
-            return try Self.parse(
-                text.trimmingCharacters(in: .whitespacesAndNewlines), attribute, label)
+            return try parse(
+                text.trimmingCharacters(in: .whitespacesAndNewlines), attribute, in: entity)
         }
     }
 
-    private static func parse(
-        _ text: String, _ attribute: AttributeDescription, _ label: String
+    private func parse(
+        _ text: String, _ attribute: AttributeDescription, in entity: ResolvedEntity
     ) throws -> AttributeValue {
         do {
             return try AttributeValue(parsing: text, as: attribute.type)
         } catch var error as QuireError {
-            error.message = "\(label): \(error.message)"
+            error.message = "\(entity.name).\(key): \(error.message)"
             error.subject.property = attribute.name
             throw error
         }
     }
 
-    @MainActor
-    private func related(
-        by relationship: ResolvedEntity.Relationship, in document: DocumentSession
-    ) throws -> [ManagedObject] {
-        let text: String
+    /// The text as identifiers of objects, separated by commas.
+    func identifiers() throws -> String {
         switch source {
-        case .none: return []
-        case .text(let given): text = given
-        case .file(let path):
-            text = String(decoding: try InputFile.read(path), as: UTF8.self)
+        case .none: ""
+        case .text(let text): text
+        case .file(let path): String(decoding: try InputFile.read(path), as: UTF8.self)
         }
-        return try document.objects(named: text, for: relationship)
     }
-}
 
-// MARK: - Changes
-
-/// A property of an entity with the value to give it, checked against the model.
-enum PropertyChange {
-    /// An attribute, or an element of a composite one.
-    case attribute(key: String, AttributeValue)
-    /// A to-one relationship.
-    case toOne(ResolvedEntity.Relationship, ManagedObject?)
-    /// A to-many relationship, as a whole.
-    case toMany(ResolvedEntity.Relationship, [ManagedObject])
-
-    /// The change that gives a relationship its objects.
+    /// The expression that computes a number or a date, such as `price*1.1`; `nil` if the text is a value, or if it neither
+    /// names a property nor calls a function.
     ///
-    /// - Throws: `QuireError` with code `invalidValue` if there are several for a to-one relationship.
-    init(
-        _ relationship: ResolvedEntity.Relationship, _ objects: [ManagedObject],
-        of entity: ResolvedEntity
-    ) throws {
-        if relationship.isToMany {
-            self = .toMany(relationship, objects)
-            return
+    /// - Throws: `QuireError` with code `invalidQuery`.
+    func expression(
+        for attribute: AttributeDescription, of entity: ResolvedEntity
+    ) throws -> QueryExpression? {
+        guard case .text(let text) = source, attribute.type.isNumber || attribute.type == .date,
+            (try? AttributeValue(parsing: text, as: attribute.type)) == nil
+        else { return nil }
+        let computes = text.matches(of: /([^\W\d]\w*)(\()?/).contains {
+            $0.2 != nil || entity.properties[String($0.1)] != nil
         }
-        guard objects.count <= 1 else {
-            throw QuireError(
-                .invalidValue,
-                "\(entity.name).\(relationship.name) refers to one object, but \(objects.count) "
-                    + "are given.",
-                entity: entity.name, property: relationship.name)
-        }
-        self = .toOne(relationship, objects.first)
-    }
-
-    /// Changes an object.
-    func apply(to object: ManagedObject) throws {
-        switch self {
-        case .attribute(let key, let value): try object.setValue(value, forKey: key)
-        case .toOne(let relationship, let other):
-            try object.setObject(other, through: relationship)
-        case .toMany(let relationship, let others):
-            try object.setObjects(others, through: relationship)
-        }
-    }
-}
-
-extension ResolvedEntity {
-    /// The dotted names of a composite attribute's elements.
-    func elementNames(of composite: String) -> [String] {
-        guard case .composite(let slots)? = properties[composite] else { return [] }
-        return slots.map { self.slots[$0].name }
+        return computes ? try QueryExpression(format: text) : nil
     }
 }

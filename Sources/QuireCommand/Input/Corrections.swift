@@ -11,8 +11,8 @@ enum Corrections {
     private static let commands = [
         "select": "fetch", "query": "fetch", "find": "fetch", "get": "fetch", "ls": "fetch",
         "list": "fetch", "show": "fetch", "count": "fetch", "add": "insert", "update": "set",
-        "edit": "open", "shell": "open", "rm": "delete", "remove": "delete", "del": "delete",
-        "create": "new", "init": "new", "make": "new", "load": "import", "schema": "model",
+        "edit": "open", "rm": "delete", "remove": "delete", "del": "delete",
+        "create": "new", "init": "new", "make": "new", "schema": "model",
         "validate": "check", "fsck": "check", "zip": "export",
         "archive": "export", "pack": "export", "unzip": "extract", "unpack": "extract",
         "restore": "versions", "snapshot": "versions", "backup": "versions", "encrypt": "protect",

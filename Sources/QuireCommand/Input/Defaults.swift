@@ -74,9 +74,8 @@ struct Defaults: Equatable {
         if let given = environment["QUIRE_CONFIG"] {
             file = FileSystem.absolute(given)
         } else {
-            let home = environment["HOME"] ?? FileManager.default.homeDirectoryForCurrentUser.path
-            let folder = environment["XDG_CONFIG_HOME"].flatMap { $0.hasPrefix("/") ? $0 : nil }
-            file = FileSystem.path(folder ?? FileSystem.path(home, ".config"), "quire/config")
+            let folder = FileSystem.userFolder(for: .configuration, environment: environment)
+            file = FileSystem.path(folder, "quire/config")
             guard FileSystem.exists(file) else { return nil }
         }
         var defaults = Defaults()

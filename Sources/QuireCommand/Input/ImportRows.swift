@@ -3,7 +3,7 @@ import Foundation
 import Quire
 import QuireDocuments
 
-/// The rows of a file to import, read one after the other, as often as they are asked for.
+/// The rows of a file, or of a table of a database, to import, read one after the other, as often as they are asked for.
 struct ImportRows {
     /// The format of a file.
     enum Format: String, ExpressibleByArgument, CaseIterable {
@@ -21,39 +21,124 @@ struct ImportRows {
         }
     }
 
-    let file: RereadableFile
-    let format: Format
+    /// Where rows come from.
+    enum Source {
+        /// - Parameter delimiter: The byte between fields, if it is not that of the format.
+        case file(RereadableFile, Format, delimiter: UInt8? = nil)
+        /// Columns of a table, each with a name for the import.
+        ///
+        /// - Parameter isJoin: Whether rows in which a column has no value are left out.
+        case table(
+            DatabaseTables, String, [(name: String, column: String)], isJoin: Bool = false)
+    }
+
+    let source: Source
     let entity: ResolvedEntity
     let layout: ResolvedModel
-    /// The byte between fields, if it is not that of the format.
-    var delimiter: UInt8?
-    /// The properties that columns stand for, by the names of the columns.
-    var mapping: [String: String] = [:]
+    /// The properties that columns or members stand for, by entity. For objects in other objects the empty name is the
+    /// attribute of a value that is no object.
+    var mappings: [String: [String: String]] = [:]
+    /// The columns and members that are not imported, by entity.
+    var ignored: [String: Set<String>] = [:]
+    /// Whether a number or a truth value in JSON may be the value of a text.
+    var readsNumbersAsTexts = false
+
+    /// The properties that columns of the rows stand for.
+    var mapping: [String: String] { mappings[entity.name] ?? [:] }
+
+    /// The path that errors name.
+    var path: String {
+        switch source {
+        case .file(let file, _, _): file.path
+        case .table(let database, _, _, _): database.path
+        }
+    }
 
     /// Calls a closure with each row, of which one at a time is in memory.
     ///
     /// - Throws: `QuireError` with code `invalidFormat` or `invalidValue`, naming file, line and column; or what the closure
     ///   throws.
     func forEach(_ body: (ImportRow) throws -> Void) throws {
-        try file.requireNotUTF16()
-        switch format {
-        case .csv: try forEachOfCSV(delimiter ?? UInt8(ascii: ","), body)
-        case .tsv: try forEachOfCSV(delimiter ?? UInt8(ascii: "\t"), body)
-        case .json:
-            try JSONReader.forEachElement(of: file.bytes(), file: file.path) {
-                try body(row(of: $0))
-            }
-        case .jsonl:
-            try JSONReader.forEachValue(of: file.bytes(), file: file.path) {
-                try body(row(of: $0))
+        switch source {
+        case .table(let database, let table, let columns, let isJoin):
+            try forEachOfTable(database, table, columns, isJoin, body)
+        case .file(let file, let format, let delimiter):
+            try file.requireNotUTF16()
+            switch format {
+            case .tsv: try forEachOfCSV(file, delimiter ?? UInt8(ascii: "\t"), body)
+            case .csv: try forEachOfCSV(file, delimiter ?? UInt8(ascii: ","), body)
+            case .json:
+                try JSONReader.forEachElement(of: file.bytes(), file: file.path) {
+                    try body(row(of: $0))
+                }
+            case .jsonl:
+                try JSONReader.forEachValue(of: file.bytes(), file: file.path) {
+                    try body(row(of: $0))
+                }
             }
         }
     }
 
+    // MARK: - Tables
+
+    private func forEachOfTable(
+        _ database: DatabaseTables, _ table: String, _ columns: [(name: String, column: String)],
+        _ isJoin: Bool, _ body: (ImportRow) throws -> Void
+    ) throws {
+        let place = "\(database.path), table “\(table)”"
+        try checkMapping(among: columns.map(\.name), place)
+        let resolved = try columns.map { name, _ in
+            do { return try ImportColumn(mapping[name] ?? name, in: entity, of: layout) } catch {
+                throw ImportRow.locate(error, place, column: name)
+            }
+        }
+        var number = 0
+        try database.forEachRow(of: table, columns.map(\.column), isJoin: isJoin) { values in
+            number += 1
+            var row = ImportRow(entity: entity, place: "\(place), row \(number)")
+            for (index, value) in values.enumerated() {
+                do {
+                    try row.add(
+                        columns[index].name, resolved[index],
+                        Self.values(of: value, for: resolved[index]))
+                } catch {
+                    throw ImportRow.locate(error, row.place, column: columns[index].name)
+                }
+            }
+            try body(row)
+        }
+    }
+
+    /// The values of a column of a table.
+    private static func values(
+        of value: AttributeValue, for column: ImportColumn
+    ) throws -> [AttributeValue] {
+        switch column {
+        case .attribute(_, let attribute):
+            return [try AttributeValue(column: value, as: attribute)]
+        case .relationship:
+            if value.isNull { return [] }
+            return split(value.text(as: .string) ?? "").map { .string($0) }
+        case .related(let relationship, _, let attribute):
+            if value.isNull { return relationship.isToMany ? [] : [.null] }
+            return [try AttributeValue(column: value, as: attribute)]
+        }
+    }
+
+    /// Checks that the columns of a mapping exist.
+    private func checkMapping(among names: [String], _ place: String) throws {
+        guard let name = mapping.keys.sorted().first(where: { !names.contains($0) }) else { return }
+        throw QuireError(
+            .invalidFormat,
+            "\(place): there is no column “\(name)” for --map; \(CloseNames.advice(for: name, among: names, "there are"))",
+            file: path, position: 1)
+    }
+
     // MARK: - CSV
 
-    private func forEachOfCSV(_ delimiter: UInt8, _ body: (ImportRow) throws -> Void) throws {
-        let path = file.path
+    private func forEachOfCSV(
+        _ file: RereadableFile, _ delimiter: UInt8, _ body: (ImportRow) throws -> Void
+    ) throws {
         var reader = try CSVReader(file.bytes(), file: path, delimiter: delimiter)
         guard let first = try reader.next() else {
             throw QuireError(
@@ -61,12 +146,8 @@ struct ImportRows {
                 file: path, position: 1)
         }
         let header = CSVHeader(first, of: entity, mapping)
-        if let name = mapping.keys.sorted().first(where: { !header.written.contains($0) }) {
-            throw QuireError(
-                .invalidFormat,
-                "\(path), line 1: there is no column “\(name)” for --map; \(CloseNames.advice(for: name, among: header.written, "there are"))",
-                file: path, position: 1)
-        }
+        try checkMapping(among: header.written, "\(path), line 1")
+        let ignored = ignored[entity.name] ?? []
         var columns = [entity.number: try self.columns(header, of: entity)]
         while let fields = try reader.next() {
             let place = "\(path), line \(fields.line)"
@@ -83,6 +164,7 @@ struct ImportRows {
             }
             for (index, field) in fields.fields.enumerated() where index != header.entityIndex {
                 if index == header.identifierIndex, isFetched == true { continue }
+                if ignored.contains(header.written[index]) { continue }
                 let name = header.names[index]
                 do {
                     let isEmpty = field.text.isEmpty && !field.isQuoted
@@ -130,15 +212,17 @@ struct ImportRows {
 
     /// The columns, of which those that only other entities have are `nil`.
     private func columns(_ header: CSVHeader, of entity: ResolvedEntity) throws -> [ImportColumn?] {
-        let place = "\(file.path), line 1"
+        let place = "\(path), line 1"
         var known: Set<String> = []
         return try header.texts.enumerated().map { index, text in
             guard known.insert(text).inserted else {
                 throw QuireError(
                     .invalidFormat, "\(place): there are two columns “\(text)”.",
-                    file: file.path, position: 1)
+                    file: path, position: 1)
             }
-            if index == header.entityIndex { return nil }
+            if index == header.entityIndex || ignored[self.entity.name]?.contains(text) == true {
+                return nil
+            }
             let name = header.names[index]
             do {
                 return try ImportColumn(name, in: entity, of: layout)
@@ -181,23 +265,24 @@ struct ImportRows {
 
     // MARK: - JSON
 
-    /// The row of an element of the array.
-    private func row(of element: JSONNode) throws -> ImportRow {
-        let path = file.path
+    /// The row of an element of the array, or of an object in another.
+    private func row(of element: JSONNode, in parent: ResolvedEntity? = nil) throws -> ImportRow {
         let place = "\(path), line \(element.line)"
         guard case .object(let members) = element.content else {
             throw QuireError(
                 .invalidFormat, "\(place): this is \(element.kind) where an object must be.",
                 file: path, position: element.line)
         }
-        var entity = entity
-        if entity.properties["entity"] == nil,
+        var entity = parent ?? entity
+        if parent == nil, entity.properties["entity"] == nil,
             case .string(let name)? = element["entity"]?.content
         {
             entity = try concreteEntity(named: name, place: place)
         }
+        let mapping = mappings[entity.name] ?? (parent == nil ? self.mapping : [:])
+        let ignored = ignored[entity.name] ?? []
         var row = ImportRow(entity: entity, place: place)
-        for member in members {
+        for member in members where !ignored.contains(member.name) {
             guard let name = mapping[member.name] ?? Self.propertyName(of: member, in: entity)
             else { continue }
             do {
@@ -206,13 +291,40 @@ struct ImportRows {
                     continue
                 }
                 let column = try ImportColumn(name, in: entity, of: layout)
-                try row.add(name, column, Self.values(of: member.value, for: column))
+                if case .relationship(let relationship) = column,
+                    let rows = try nestedRows(of: member.value, for: relationship)
+                {
+                    try row.add(rows, to: relationship, name)
+                } else {
+                    try row.add(name, column, values(of: member.value, for: column))
+                }
+            } catch let error as QuireError where error.subject.file == path {
+                throw error
             } catch {
                 throw ImportRow.locate(
                     error, "\(path), line \(member.value.line)", column: name)
             }
         }
         return row
+    }
+
+    /// The rows of objects, and of the values that stand for objects, in a member; `nil` if it has identifiers.
+    private func nestedRows(
+        of node: JSONNode, for relationship: ResolvedEntity.Relationship
+    ) throws -> [ImportRow]? {
+        let destination = layout.destination(of: relationship)
+        let value = mappings[destination.name]?[""]
+        let elements = try Self.list(node)
+        let hasObjects = elements.contains { if case .object = $0.content { true } else { false } }
+        guard hasObjects || value != nil else { return nil }
+        return try elements.compactMap { element in
+            if case .null = element.content { return nil }
+            guard let value else { return try row(of: element, in: destination) }
+            let column = try ImportColumn(value, in: destination, of: layout)
+            var row = ImportRow(entity: destination, place: "\(path), line \(element.line)")
+            try row.add(value, column, values(of: element, for: column))
+            return row
+        }
     }
 
     /// The entity of a row, as the output of `fetch` names it.
@@ -288,21 +400,34 @@ struct ImportRows {
         }
     }
 
-    private static func values(
+    private func values(
         of node: JSONNode, for column: ImportColumn
     ) throws -> [AttributeValue] {
         switch column {
-        case .attribute(_, let attribute): return [try AttributeValue(node, as: attribute)]
+        case .attribute(_, let attribute): return [try value(of: node, as: attribute)]
         case .relationship:
-            return try list(node).map { node in
+            return try Self.list(node).map { node in
                 guard case .string(let text) = node.content else {
-                    throw wrong(node, expected: "an identifier")
+                    throw Self.wrong(node, expected: "an identifier")
                 }
                 return .string(text)
             }
         case .related(_, _, let attribute):
-            return try list(node).map { try AttributeValue($0, as: attribute) }
+            return try Self.list(node).map { try value(of: $0, as: attribute) }
         }
+    }
+
+    private func value(
+        of node: JSONNode, as attribute: AttributeDescription
+    ) throws -> AttributeValue {
+        if readsNumbersAsTexts, attribute.type == .string {
+            switch node.content {
+            case .number(let digits): return .string(digits)
+            case .boolean(let truth): return .string(truth ? "true" : "false")
+            default: break
+            }
+        }
+        return try AttributeValue(node, as: attribute)
     }
 
     private static func list(_ node: JSONNode) throws -> [JSONNode] {
@@ -315,223 +440,5 @@ struct ImportRows {
 
     private static func wrong(_ node: JSONNode, expected: String) -> QuireError {
         QuireError(.invalidValue, "This is \(node.kind) where \(expected) must be.")
-    }
-}
-
-// MARK: - A row
-
-/// A row to import, with its columns resolved and its attributes read: nothing about it needs the document any
-/// more but the objects it refers to.
-struct ImportRow {
-    /// The entity of the object to make.
-    var entity: ResolvedEntity
-    /// The position of the row: “books.csv, line 12”.
-    var place: String
-    /// The attributes, by name; composite elements by their dotted names.
-    var attributes: [String: AttributeValue] = [:]
-    /// The relationships.
-    var relationships: [Related] = []
-
-    /// The destination of a relationship of the new object.
-    struct Related {
-        /// The names of the objects.
-        enum Objects {
-            /// By identifiers, separated by commas.
-            case identifiers(String)
-            /// By the value of their first attribute here; the others complete them.
-            case values([[(key: String, value: AttributeValue)]])
-        }
-
-        var relationship: ResolvedEntity.Relationship
-        /// The column's name, for errors.
-        var column: String
-        var objects: Objects
-    }
-
-    /// An error of a value, with the place before it.
-    static func locate(_ error: any Error, _ place: String, column: String? = nil) -> any Error {
-        guard var error = error as? QuireError else { return error }
-        let column = column.map { ", column “\($0)”" } ?? ""
-        error.message = "\(place)\(column): \(error.message)"
-        // An unknown name within a file is the file's fault, not the command line's.
-        if [.unknownKey, .unknownEntity, .notFound].contains(error.code) {
-            error.code = .invalidValue
-        }
-        return error
-    }
-}
-
-/// A column of a file, resolved against an entity.
-enum ImportColumn {
-    case attribute(key: String, AttributeDescription)
-    case relationship(ResolvedEntity.Relationship)
-    /// An attribute of a relationship's destination.
-    case related(ResolvedEntity.Relationship, key: String, AttributeDescription)
-
-    /// Resolves a column's name.
-    ///
-    /// - Throws: `QuireError` with code `unknownKey` or `invalidValue`.
-    init(_ name: String, in entity: ResolvedEntity, of layout: ResolvedModel) throws {
-        if case .attribute(let slot)? = entity.properties[name],
-            let attribute = entity.slots[slot].attribute
-        {
-            self = .attribute(key: name, attribute)
-            return
-        }
-        let parts = name.split(separator: ".", maxSplits: 1, omittingEmptySubsequences: false)
-            .map(String.init)
-        switch try entity.requireProperty(parts[0]) {
-        case .relationship(let index):
-            let relationship = entity.relationships[index]
-            guard parts.count == 2 else {
-                self = .relationship(relationship)
-                return
-            }
-            let destination = layout.destination(of: relationship)
-            guard case .attribute(let slot) = try destination.requireProperty(parts[1]),
-                let attribute = destination.slots[slot].attribute
-            else {
-                throw QuireError(
-                    .invalidValue,
-                    "“\(parts[1])” of \(destination.name) is not an attribute, so that objects cannot "
-                        + "be found by it.",
-                    entity: destination.name, property: parts[1])
-            }
-            self = .related(relationship, key: parts[1], attribute)
-        case .attribute, .composite, .fetched:
-            throw QuireError(
-                .invalidValue, "“\(name)” of \(entity.name) cannot be imported.",
-                entity: entity.name, property: name)
-        }
-    }
-
-    /// The relationship it is about, if it is about one.
-    var relationship: ResolvedEntity.Relationship? {
-        switch self {
-        case .attribute: nil
-        case .relationship(let relationship), .related(let relationship, _, _): relationship
-        }
-    }
-}
-
-extension ImportRow {
-    /// Takes in the values of a row, column by column, in order.
-    ///
-    /// - Parameter values: For each column with a value: its name, what it is, and its values, of which
-    ///   attributes and to-one relationships have one. `nil` is no value.
-    mutating func add(_ name: String, _ column: ImportColumn, _ values: [AttributeValue]) throws {
-        switch column {
-        case .attribute(let key, _): attributes[key] = values.first ?? .null
-        case .relationship(let relationship):
-            try requireOnlyColumn(name, of: relationship)
-            let identifiers = values.compactMap {
-                if case .string(let identifier) = $0 { identifier } else { nil }
-            }
-            relationships.append(
-                Related(
-                    relationship: relationship, column: name,
-                    objects: .identifiers(identifiers.joined(separator: ","))))
-        case .related(let relationship, let key, _):
-            let index = relationships.firstIndex { $0.relationship.index == relationship.index }
-            if let index, case .values(var objects) = relationships[index].objects,
-                !relationship.isToMany
-            {
-                let value = values.first ?? .null
-                if !objects.isEmpty {
-                    objects[0].append((key, value))
-                } else if !value.isNull {
-                    throw QuireError(
-                        .invalidValue,
-                        "There is a value here, but none for “\(relationships[index].column)”, "
-                            + "which identifies the \(relationship.name).",
-                        entity: entity.name, property: relationship.name)
-                }
-                relationships[index].objects = .values(objects)
-                return
-            }
-            try requireOnlyColumn(name, of: relationship)
-            relationships.append(
-                Related(
-                    relationship: relationship, column: name,
-                    objects: .values(values.filter { !$0.isNull }.map { [(key, $0)] })))
-        }
-    }
-
-    private func requireOnlyColumn(
-        _ name: String, of relationship: ResolvedEntity.Relationship
-    ) throws {
-        if relationships.contains(where: { $0.relationship.index == relationship.index }) {
-            throw QuireError(
-                .invalidValue,
-                "“\(name)” is a second column for the relationship “\(relationship.name)”.",
-                entity: entity.name, property: relationship.name)
-        }
-    }
-
-    /// Checks the attributes by the model's rules, those that the row does not name by their defaults.
-    func validate() throws {
-        do { try Self.validate(attributes, of: entity) } catch { throw Self.locate(error, place) }
-        for relationship in entity.relationships
-        where !relationship.description.isOptional
-            && (!relationship.isToMany || relationship.description.minimumCount > 0)
-        {
-            let isThere = relationships.contains {
-                $0.leadsSomewhere && $0.relationship.index == relationship.index
-            }
-            if !isThere {
-                throw QuireError(
-                    .validation,
-                    "\(place): “\(relationship.name)” of \(entity.name) is required but has "
-                        + "no object.",
-                    entity: entity.name, property: relationship.name)
-            }
-        }
-    }
-
-    /// Checks only the attributes that the row names, because it changes an object that has the others.
-    func validateGiven() throws {
-        do {
-            for (key, value) in attributes {
-                guard let attribute = slot(of: key)?.attribute else { continue }
-                try attribute.validate(attribute.coerce(value), entity: entity.name)
-            }
-        } catch { throw Self.locate(error, place) }
-    }
-
-    /// Checks the attributes of an object that is to be made.
-    static func validate(
-        _ attributes: [String: AttributeValue], of entity: ResolvedEntity
-    ) throws {
-        for slot in entity.slots {
-            guard let attribute = slot.attribute, slot.isStored else { continue }
-            let value = attributes[slot.name] ?? attribute.defaultValue
-            try attribute.validate(attribute.coerce(value), entity: entity.name)
-        }
-    }
-
-    /// The value that an attribute of the new object gets.
-    func value(of key: String) throws -> AttributeValue {
-        guard let slot = slot(of: key) else { return .null }
-        return try coerce(attributes[key] ?? slot.attribute?.defaultValue ?? .null, for: key)
-    }
-
-    /// A value as an attribute keeps it.
-    func coerce(_ value: AttributeValue, for key: String) throws -> AttributeValue {
-        try slot(of: key)?.attribute?.coerce(value) ?? value
-    }
-
-    private func slot(of key: String) -> ResolvedEntity.Slot? {
-        guard case .attribute(let slot)? = entity.properties[key] else { return nil }
-        return entity.slots[slot]
-    }
-}
-
-extension ImportRow.Related {
-    /// Whether there is at least one object.
-    var leadsSomewhere: Bool {
-        switch objects {
-        case .identifiers(let text): !text.isEmpty
-        case .values(let objects): !objects.isEmpty
-        }
     }
 }

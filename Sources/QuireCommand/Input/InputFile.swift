@@ -14,17 +14,24 @@ enum InputFile {
     }
 
     /// A file that can be read from its beginning more than once. A pipe, which cannot, is copied to a temporary
-    /// file first. `-` is standard input.
+    /// file first, and so is a file in another encoding, as UTF-8. `-` is standard input.
     ///
-    /// - Parameter progress: Counts the bytes that are copied, of an unknown number.
-    /// - Throws: `QuireError` with code `notFound`, `inputOutput` or `outOfSpace`.
-    static func rereadable(_ path: String, progress: Progress? = nil) throws -> RereadableFile {
+    /// - Parameters:
+    ///   - encoding: The encoding, by a name that iconv knows; `nil` for UTF-8.
+    ///   - progress: Counts the bytes that are copied, of an unknown number.
+    /// - Throws: `QuireError` with code `notFound`, `invalidFormat`, `inputOutput` or `outOfSpace`.
+    static func rereadable(
+        _ path: String, encoding: String? = nil, progress: Progress? = nil
+    ) throws -> RereadableFile {
         let isStandardInput = path == "-"
         let path = isStandardInput ? "standard input" : path
         let handle = isStandardInput ? FileHandle.standardInput : try open(path)
         defer { if !isStandardInput { try? handle.close() } }
         let file = try OpenFile.duplicate(of: handle.fileDescriptor)
-        if try file.information().kind == .regular { return RereadableFile(file, path: path) }
+        let converter = try encoding.map { try TextConverter(from: $0, of: path) }
+        if converter == nil, try file.information().kind == .regular {
+            return RereadableFile(file, path: path)
+        }
         let temporary = FileSystem.path(
             FileManager.default.temporaryDirectory.path, "quire-\(UUID().uuidString)")
         let copy = try OpenFile.open(temporary, for: .creating)
@@ -34,9 +41,14 @@ enum InputFile {
             path, { try handle.read(upToCount: RereadableFile.blockSize) }),
             !block.isEmpty
         {
-            try copy.write(block)
+            if let converter {
+                try copy.write(Data(converter.convert([UInt8](block))))
+            } else {
+                try copy.write(block)
+            }
             progress?.completedUnitCount += Int64(block.count)
         }
+        if let converter { try converter.finish() }
         return RereadableFile(copy, path: path)
     }
 
@@ -90,7 +102,7 @@ struct RereadableFile {
         if start == [0xFF, 0xFE] || start == [0xFE, 0xFF] || start.contains(0) {
             throw QuireError(
                 .invalidFormat,
-                "“\(path)” is in UTF-16; convert it to UTF-8, for example with iconv.", file: path)
+                "“\(path)” is in UTF-16; import it with --encoding UTF-16.", file: path)
         }
     }
 

@@ -46,7 +46,12 @@ struct ListingRequest {
                 }
             }
         }
-        self.request.sortOrderings = try ExpressionList(listing.sort ?? "").parts.map { part in
+        if listing.count, self.request.resultType != .dictionaries {
+            self.request.resultType = .count
+        }
+        // A fetch request of the model has an order of its own.
+        guard let sort = listing.sort else { return }
+        self.request.sortOrderings = try ExpressionList(sort).parts.map { part in
             let isMarked = part.hasPrefix("-") || part.hasPrefix("+")
             let text = ExpressionList.trimmed(isMarked ? String(part.dropFirst()) : part)
             if let match = text.wholeMatch(of: /(?i)(?<key>\S+)\s+(?<order>asc|desc)(ending)?/) {
@@ -60,9 +65,6 @@ struct ListingRequest {
                 _ = try PropertyPath(text, in: entity, of: layout)
             }
             return SortOrdering(text, ascending: !part.hasPrefix("-"))
-        }
-        if listing.count, self.request.resultType != .dictionaries {
-            self.request.resultType = .count
         }
     }
 
@@ -204,14 +206,22 @@ struct QueryArguments: ParsableArguments {
     var entity: String?
 
     @OptionGroup var filter: FilterOption
+    @OptionGroup var template: TemplateOptions
     @OptionGroup var listing: ListingOptions
     @OptionGroup var grouping: GroupingOptions
 
+    func validate() throws { try template.validate(entity: entity) }
+
     /// Makes a request of it.
     ///
-    /// - Throws: `QuireError` with code `unknownEntity`, `unknownKey` or `invalidQuery`.
+    /// - Throws: `QuireError` with code `unknownEntity`, `unknownKey`, `notFound` or `invalidQuery`.
     @MainActor
     func listingRequest(in layout: ResolvedModel) throws -> ListingRequest {
+        if var request = try template.request(of: layout.model) {
+            let conditions = [request.predicate, try filter.predicate].compactMap(\.self)
+            if !conditions.isEmpty { request.predicate = .and(conditions) }
+            return try ListingRequest(request, listing, grouping, in: layout)
+        }
         guard let name = entity else {
             let names = layout.entities.map(\.name).sorted().joined(separator: ", ")
             throw Failure(sentence: "Specify an entity: \(names).", status: .usage)

@@ -1,5 +1,33 @@
 import Quire
 
+/// The numbers of objects of an entity that were inserted, updated and deleted.
+struct ChangeCounts {
+    var inserted = 0
+    var updated = 0
+    var deleted = 0
+
+    mutating func add(_ kind: ObjectDifference.Kind) {
+        switch kind {
+        case .insert: inserted += 1
+        case .update: updated += 1
+        case .delete: deleted += 1
+        }
+    }
+
+    var json: JSONValue {
+        .object([
+            "inserted": .integer(Int64(inserted)), "updated": .integer(Int64(updated)),
+            "deleted": .integer(Int64(deleted)),
+        ])
+    }
+
+    /// “1 inserted, 3 changed”; empty if there are none.
+    var text: String {
+        [(inserted, "inserted"), (updated, "changed"), (deleted, "deleted")]
+            .filter { $0.0 > 0 }.map { "\($0.0) \($0.1)" }.joined(separator: ", ")
+    }
+}
+
 /// The differences between two states of a document as `diff` prints them, each when it is found.
 @MainActor
 struct DifferenceListing {
@@ -13,28 +41,6 @@ struct DifferenceListing {
     let isFiltered: Bool
     /// Whether there was any difference.
     private(set) var differs = false
-
-    /// The numbers of differences of an entity.
-    private struct Counts {
-        var inserted = 0
-        var updated = 0
-        var deleted = 0
-
-        mutating func add(_ kind: ObjectDifference.Kind) {
-            switch kind {
-            case .insert: inserted += 1
-            case .update: updated += 1
-            case .delete: deleted += 1
-            }
-        }
-
-        var json: JSONValue {
-            .object([
-                "inserted": .integer(Int64(inserted)), "updated": .integer(Int64(updated)),
-                "deleted": .integer(Int64(deleted)),
-            ])
-        }
-    }
 
     /// Prints all differences.
     mutating func print(
@@ -55,7 +61,7 @@ struct DifferenceListing {
         _ old: String, _ new: String, _ unmatched: [Unmatched], _ files: [ContentDifference],
         _ forEachDifference: Source
     ) throws {
-        var counts: [String: Counts] = [:]
+        var counts: [String: ChangeCounts] = [:]
         try output.print(raw: "{\n  \"additionalContent\": ")
         try output.printList(indentation: 2, ending: "") { element in
             for file in files {
@@ -67,13 +73,13 @@ struct DifferenceListing {
             }
         }
         if isStatistic {
-            try forEachDifference { counts[$0, default: Counts()].add($1.kind) }
+            try forEachDifference { counts[$0, default: ChangeCounts()].add($1.kind) }
         } else {
             try output.print(raw: ",\n  \"changes\": ")
             try output.printList(indentation: 2, ending: "") { element in
                 try withoutActuallyEscaping(element) { element in
                     try forEachDifference { entity, difference in
-                        counts[entity, default: Counts()].add(difference.kind)
+                        counts[entity, default: ChangeCounts()].add(difference.kind)
                         try element(Self.json(difference, entity))
                     }
                 }
@@ -99,7 +105,7 @@ struct DifferenceListing {
         }
     }
 
-    private static func json(_ difference: ObjectDifference, _ entity: String) -> JSONValue {
+    static func json(_ difference: ObjectDifference, _ entity: String) -> JSONValue {
         var members: [String: JSONValue] = [:]
         for (property, change) in difference.changes { members[property] = json(change) }
         return .object([
@@ -135,15 +141,15 @@ struct DifferenceListing {
         _ old: String, _ new: String, _ unmatched: [Unmatched], _ files: [ContentDifference],
         _ forEachDifference: Source
     ) throws {
-        var counts: [String: Counts] = [:]
+        var counts: [String: ChangeCounts] = [:]
         try output.print("--- \(old)", .bold)
         try output.print("+++ \(new)", .bold)
         for (unmatched, count) in unmatched {
             try output.print(Self.sentence(unmatched, count))
         }
         try forEachDifference { entity, difference in
-            counts[entity, default: Counts()].add(difference.kind)
-            if !isStatistic { try print(difference) }
+            counts[entity, default: ChangeCounts()].add(difference.kind)
+            if !isStatistic { try Self.print(difference, to: output) }
         }
         if !counts.isEmpty { differs = true }
         for file in files {
@@ -162,20 +168,17 @@ struct DifferenceListing {
             }
             try output.print(raw: table.text)
         }
-        let total = counts.values.reduce(into: Counts()) {
+        let total = counts.values.reduce(into: ChangeCounts()) {
             $0.inserted += $1.inserted
             $0.updated += $1.updated
             $0.deleted += $1.deleted
         }
-        let numbers = [
-            (total.inserted, "inserted"), (total.updated, "changed"), (total.deleted, "deleted"),
-        ].filter { $0.0 > 0 }.map { "\($0.0) \($0.1)" }
         let fileCount =
             files.isEmpty ? [] : ["\(Count.of(files.count, "file")) of additional content"]
         try output.print(
-            numbers.isEmpty && fileCount.isEmpty
+            total.text.isEmpty && fileCount.isEmpty
                 ? "No differences\(unmatched.isEmpty ? "" : " in what both models have")."
-                : "Objects: \(numbers.isEmpty ? "no differences" : numbers.joined(separator: ", "))"
+                : "Objects: \(total.text.isEmpty ? "no differences" : total.text)"
                     + (fileCount.isEmpty ? "." : "; \(fileCount[0])."))
     }
 
@@ -191,14 +194,15 @@ struct DifferenceListing {
         }
     }
 
-    private func print(_ difference: ObjectDifference) throws {
+    /// Prints the difference of an object.
+    static func print(_ difference: ObjectDifference, to output: Output) throws {
         let id = difference.objectID.shortDescription
         let style = difference.kind.style
         try output.print(
             "\(difference.kind.sign) \(id)\(difference.knowsProperties ? "" : ": unknown properties")",
             style)
         for (property, change) in difference.changes {
-            try output.print("    \(property)\(Self.text(change))", style)
+            try output.print("    \(property)\(text(change))", style)
         }
     }
 

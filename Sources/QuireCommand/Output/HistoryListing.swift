@@ -5,51 +5,78 @@ import QuireStore
 struct HistoryEntry {
     let transaction: PersistentHistoryTransaction
     let changes: [PersistentHistoryChange]
+    /// Whether changes are only counted.
+    var isStatistic = false
 
     var json: JSONValue {
-        .object([
+        var members: [String: JSONValue] = [
             "number": .integer(transaction.number),
             "date": PrintedDate.json(transaction.date),
             "author": JSONValue(transaction.author),
             "context": JSONValue(transaction.contextName),
             "process": JSONValue(transaction.processName),
             "bundle": JSONValue(transaction.bundleID),
-            "changes": .array(
-                changes.map { change in
-                    .object([
-                        "kind": .string("\(change.kind)"),
-                        "id": .string(change.objectID.uriRepresentation),
-                        "properties": change.updatedProperties.map {
-                            .array($0.map { .string($0) })
-                        } ?? .null,
-                        "values": .object(
-                            change.preservedValues.mapValues { PrintedValue($0).json }),
-                    ])
-                }),
+        ]
+        if isStatistic {
+            members["entities"] = .object(counts.mapValues(\.json))
+        } else {
+            members["changes"] = .array(changes.map(Self.json))
+        }
+        return .object(members)
+    }
+
+    private static func json(_ change: PersistentHistoryChange) -> JSONValue {
+        .object([
+            "kind": .string("\(change.kind)"),
+            "id": .string(change.objectID.uriRepresentation),
+            "properties": change.updatedProperties.map { .array($0.map { .string($0) }) } ?? .null,
+            "values": .object(change.preservedValues.mapValues { PrintedValue($0).json }),
         ])
     }
 
     /// The columns of a list of transactions.
-    static let columns: [TextTable.Column] = [
-        ("number", .right), ("date", .left), ("author", .left), ("context", .left),
-        ("process", .left), ("bundle", .left), ("changes", .left),
-    ]
+    static func columns(isStatistic: Bool) -> [TextTable.Column] {
+        [
+            ("number", .right), ("date", .left), ("author", .left), ("context", .left),
+            ("process", .left), ("bundle", .left), (isStatistic ? "entities" : "changes", .left),
+        ]
+    }
 
     /// The texts of the columns.
     var texts: [String] {
         [
             "\(transaction.number)", PrintedDate.text(transaction.date), transaction.author ?? "",
             transaction.contextName ?? "", transaction.processName ?? "",
-            transaction.bundleID ?? "", changes.map(Self.line).joined(separator: "\n"),
+            transaction.bundleID ?? "",
+            (isStatistic ? countLines : changes.map(Self.line)).joined(separator: "\n"),
         ]
     }
 
-    /// Prints a line about the transaction, and one for each change.
+    /// The numbers of changed objects by entity.
+    private var counts: [String: ChangeCounts] {
+        var counts: [String: ChangeCounts] = [:]
+        for change in changes {
+            guard let kind = ObjectDifference.Kind(rawValue: "\(change.kind)") else { continue }
+            counts[change.objectID.entityName, default: ChangeCounts()].add(kind)
+        }
+        return counts
+    }
+
+    /// A line for each entity: “Book: 1 inserted, 3 changed”.
+    private var countLines: [String] {
+        counts.sorted { $0.key < $1.key }.map { "\($0.key): \($0.value.text)" }
+    }
+
+    /// Prints a line about the transaction, and one for each change, or for each entity.
     func print(_ output: Output) throws {
         let origin = [transaction.author, transaction.contextName, transaction.processName]
             .compactMap { $0 }.joined(separator: ", ")
         try output.print(
             "\(transaction.number)  \(PrintedDate.text(transaction.date))  \(origin)", .bold)
+        if isStatistic {
+            for line in countLines { try output.print("   " + line) }
+            return
+        }
         for change in changes {
             try output.print(
                 "   " + Self.line(change),

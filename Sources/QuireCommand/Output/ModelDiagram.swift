@@ -96,7 +96,7 @@ struct ModelDiagram {
 
     /// An attribute as in UML: its name, with a slash before it if it is derived, and its type.
     private static func text(_ attribute: AttributeDescription) -> String {
-        let type = attribute.compositeName ?? attribute.type.name
+        let type = attribute.compositeName ?? attribute.type.textName
         return "\(attribute.derivationExpression == nil ? "" : "/")\(attribute.name) : \(type)"
     }
 

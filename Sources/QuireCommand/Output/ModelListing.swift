@@ -54,7 +54,7 @@ struct ModelListing {
     private static func json(_ attribute: AttributeDescription) -> JSONValue {
         .object([
             "name": .string(attribute.name),
-            "type": .string(attribute.type.name),
+            "type": .string(attribute.type.textName),
             "optional": .boolean(attribute.isOptional),
             "transient": .boolean(attribute.isTransient),
             "default": PrintedValue.attribute(attribute.defaultValue, attribute.type).json,
@@ -70,7 +70,7 @@ struct ModelListing {
             "toMany": .boolean(relationship.isToMany),
             "ordered": .boolean(relationship.isToMany && relationship.isOrdered),
             "optional": .boolean(relationship.isOptional),
-            "deleteRule": .string(relationship.deleteRule.title),
+            "deleteRule": .string(relationship.deleteRule.textName),
         ])
     }
 
@@ -120,7 +120,7 @@ struct ModelListing {
         var table = TextTable([("  property", .left), ("type", .left), ("", .left)])
         for attribute in entity.description.attributes {
             table.rows.append(
-                ["  " + attribute.name, attribute.type.name, notes(on: attribute)])
+                ["  " + attribute.name, attribute.type.textName, notes(on: attribute)])
         }
         for relationship in entity.description.relationships {
             let arrow = relationship.isToMany ? "→→" : "→"
@@ -155,44 +155,8 @@ struct ModelListing {
         if relationship.isToMany && relationship.isOrdered { notes.append("ordered") }
         if let inverse = relationship.inverseName { notes.append("inverse \(inverse)") }
         if relationship.deleteRule != .nullify {
-            notes.append("delete rule \(relationship.deleteRule.title)")
+            notes.append("delete rule \(relationship.deleteRule.textName)")
         }
         return notes.joined(separator: ", ")
-    }
-}
-
-extension AttributeType {
-    /// The type's name, as `model` prints it.
-    var name: String {
-        switch self {
-        case .undefined: "undefined"
-        case .integer16: "integer16"
-        case .integer32: "integer32"
-        case .integer64: "integer64"
-        case .decimal: "decimal"
-        case .double: "double"
-        case .float: "float"
-        case .string: "string"
-        case .boolean: "boolean"
-        case .date: "date"
-        case .binary: "binary"
-        case .uuid: "uuid"
-        case .uri: "uri"
-        case .transformable: "transformable"
-        case .objectID: "objectID"
-        case .composite: "composite"
-        }
-    }
-}
-
-extension DeleteRule {
-    /// The rule's name, as `model` prints it.
-    var title: String {
-        switch self {
-        case .noAction: "noAction"
-        case .nullify: "nullify"
-        case .cascade: "cascade"
-        case .deny: "deny"
-        }
     }
 }

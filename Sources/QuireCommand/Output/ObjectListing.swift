@@ -149,23 +149,42 @@ struct ChangeReply {
     /// The identifiers, asked for after the save, which makes them permanent.
     let ids: @MainActor () -> [ManagedObjectID]
 
+    /// Related objects that were inserted as well.
+    let inserted: [ManagedObject]
+
     /// The longest list of identifiers in a sentence.
     private static let shownCount = 10
 
-    init(_ participle: String, _ ids: @escaping @MainActor () -> [ManagedObjectID]) {
+    init(
+        _ participle: String, inserted: [ManagedObject] = [],
+        _ ids: @escaping @MainActor () -> [ManagedObjectID]
+    ) {
         self.participle = participle
+        self.inserted = inserted
         self.ids = ids
     }
 
     /// Prints the answer.
     func print(_ output: Output) throws {
         let ids = ids()
-        let names = ids.prefix(Self.shownCount).map(\.shortDescription).joined(separator: ", ")
-        let rest = ids.count > Self.shownCount ? " and \(ids.count - Self.shownCount) more" : ""
-        let counted = ids.count == 1 ? "" : "\(ids.count) objects: "
-        let objects = ids.isEmpty ? "no objects" : counted + names + rest
-        try output.printResult(levels: 0, ["\(participle) \(objects)."]) {
-            .object(["ids": .array(ids.map { .string($0.uriRepresentation) })])
+        let related = inserted.map(\.objectID)
+        let lines =
+            (related.isEmpty ? [] : ["Inserted \(Self.text(related))."])
+            + ["\(participle) \(Self.text(ids))."]
+        try output.printResult(levels: 0, lines) {
+            func list(_ ids: [ManagedObjectID]) -> JSONValue {
+                .array(ids.map { .string($0.uriRepresentation) })
+            }
+            var members = ["ids": list(ids)]
+            if !related.isEmpty { members["related"] = list(related) }
+            return .object(members)
         }
+    }
+
+    private static func text(_ ids: [ManagedObjectID]) -> String {
+        if ids.isEmpty { return "no objects" }
+        let names = ids.prefix(shownCount).map(\.shortDescription).joined(separator: ", ")
+        let rest = ids.count > shownCount ? " and \(ids.count - shownCount) more" : ""
+        return (ids.count == 1 ? "" : "\(ids.count) objects: ") + names + rest
     }
 }

@@ -1,3 +1,4 @@
+import ArgumentParser
 import Foundation
 import Quire
 
@@ -28,26 +29,34 @@ final class Output {
     private var hasFailed = false
     private var buffer: [UInt8] = []
 
+    private static let compactness = Lock(false)
+
+    /// Whether all JSON stays on one line, because a session is driven by a program.
+    static var isCompact: Bool {
+        get { compactness.withLock { $0 } }
+        set { compactness.withLock { $0 = newValue } }
+    }
+
     /// The number of bytes written at once.
     private static let maximumBufferSize = 1 << 16
 
-    /// Prints to standard output, or gives the bytes to a closure, a block at a time.
+    /// Prints to standard output, or to the pager on the terminal, or gives the bytes to a closure, a block at a time.
     init(
         _ format: RowFormat = .table, hasHeader: Bool = true, compact: Bool = false,
-        reportsChanges: Bool = false, width: Int? = nil,
+        reportsChanges: Bool = false, width: Int? = nil, pager: Pager? = nil,
         write: ((UnsafeRawBufferPointer) throws -> Void)? = nil
     ) {
         self.format = format
         self.hasHeader = hasHeader
-        self.compact = compact
+        self.compact = compact || Self.isCompact
         self.reportsChanges = reportsChanges
         self.width = width ?? (write == nil ? Self.terminalWidth : nil)
         isOnTerminal = write == nil && isatty(STDOUT_FILENO) == 1
         usesStyles = write == nil && TextStyle.isUsed(on: STDOUT_FILENO)
-        self.write = write ?? Output.write
+        self.write = write ?? pager?.write ?? Output.write
     }
 
-    /// Prints JSON, or text, as ``init(_:hasHeader:compact:reportsChanges:width:write:)`` does.
+    /// Prints JSON, or text, as ``init(_:hasHeader:compact:reportsChanges:width:pager:write:)`` does.
     convenience init(
         json: Bool, compact: Bool = false, reportsChanges: Bool = false,
         write: ((UnsafeRawBufferPointer) throws -> Void)? = nil
@@ -60,13 +69,13 @@ final class Output {
     var json: Bool { format == .json || format == .jsonl }
 
     /// The width of the terminal that standard output goes to; `nil` if it goes elsewhere.
-    static let terminalWidth: Int? = {
+    static var terminalWidth: Int? {
         guard isatty(STDOUT_FILENO) == 1 else { return nil }
         if let width = getenv("COLUMNS").flatMap({ Int(String(cString: $0)) }), width > 0 {
             return width
         }
         return ProgressTerminal.columns(of: STDOUT_FILENO)
-    }()
+    }
 
     /// Prints a text of one or several lines, or of a part of one. It has no line ends or tabs of names and values.
     func print(raw text: String) throws {
@@ -109,7 +118,10 @@ final class Output {
     func flush() throws {
         if buffer.isEmpty { return }
         defer { buffer.removeAll(keepingCapacity: true) }
-        guard reportsChanges else { return try buffer.withUnsafeBytes(write) }
+        guard reportsChanges else {
+            try Interruption.check()
+            return try buffer.withUnsafeBytes(write)
+        }
         if hasFailed { return }
         do {
             try buffer.withUnsafeBytes(write)
@@ -125,14 +137,17 @@ final class Output {
     ///
     /// - Throws: As ``flush()``.
     static func write(_ bytes: UnsafeRawBufferPointer) throws {
-        try ProgressBar.hiding { try writeAll(bytes) }
+        try ProgressBar.hiding { try write(bytes, to: STDOUT_FILENO) }
     }
 
-    private static func writeAll(_ bytes: UnsafeRawBufferPointer) throws {
+    /// Writes bytes to a descriptor.
+    ///
+    /// - Throws: As ``flush()``.
+    static func write(_ bytes: UnsafeRawBufferPointer, to descriptor: Int32) throws {
         var rest = bytes[...]
         while !rest.isEmpty {
             let count = Glibc.write(
-                STDOUT_FILENO, UnsafeRawBufferPointer(rebasing: rest).baseAddress, rest.count)
+                descriptor, UnsafeRawBufferPointer(rebasing: rest).baseAddress, rest.count)
             if count >= 0 {
                 rest = rest.dropFirst(count)
                 continue
@@ -218,9 +233,32 @@ enum TextStyle: String {
         on descriptor: Int32,
         environment: [String: String] = ProcessInfo.processInfo.environment
     ) -> Bool {
+        switch ColorOption.chosen {
+        case .always: return true
+        case .never: return false
+        case .auto, nil: break
+        }
         let isSet = { (name: String) in environment[name]?.isEmpty == false }
         if isSet("NO_COLOR") { return false }
         if isSet("CLICOLOR_FORCE"), environment["CLICOLOR_FORCE"] != "0" { return true }
         return isatty(descriptor) == 1 && isSet("TERM") && environment["TERM"] != "dumb"
     }
+}
+
+/// `--color`
+struct ColorOption: ParsableArguments {
+    /// The use of colours.
+    enum Use: String, CaseIterable, ExpressibleByArgument {
+        case auto, always, never
+    }
+
+    private static let choice = Lock<Use?>(nil)
+
+    /// The use that the command line asks for.
+    static var chosen: Use? { choice.withLock { $0 } }
+
+    @Option(help: ArgumentHelp("Use colours, by default on a terminal.", valueName: "WHEN"))
+    var color: Use?
+
+    func validate() throws { Self.choice.withLock { $0 = color } }
 }

@@ -56,6 +56,13 @@ struct PropertyPath {
         }
     }
 
+    /// The columns of all of an entity's properties but fetched ones.
+    static func all(of entity: ResolvedEntity, in layout: ResolvedModel) throws -> [PropertyPath] {
+        try paths(of: entity, in: layout) { property in
+            if case .fetched = property { false } else { true }
+        }
+    }
+
     /// The columns of all that a document keeps of an entity's objects: attributes and relationships that are
     /// stored.
     static func stored(of entity: ResolvedEntity, in layout: ResolvedModel) throws -> [PropertyPath]

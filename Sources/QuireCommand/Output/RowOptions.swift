@@ -68,6 +68,8 @@ struct RowOptions: PrintingOptions {
     @Flag(help: "Replace an existing file.")
     var replace = false
 
+    @OptionGroup var color: ColorOption
+
     /// The format that is asked for.
     private var chosen: RowFormat? { format ?? shorthands.first }
 
@@ -88,9 +90,11 @@ struct RowOptions: PrintingOptions {
         // A session's JSON is an option of the command line.
         let format = try chosen ?? (format == .table ? Defaults.current().format : nil) ?? format
         guard let path = output else {
+            let pager = reportsChanges ? nil : Pager.start()
+            defer { pager?.finish() }
             let output = Output(
                 format, hasHeader: !noHeaders, compact: compact,
-                reportsChanges: reportsChanges)
+                reportsChanges: reportsChanges, pager: pager)
             try body(output)
             return try output.flush()
         }

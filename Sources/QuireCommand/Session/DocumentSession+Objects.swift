@@ -27,9 +27,11 @@ extension DocumentSession {
     /// The objects of identifiers, each once.
     ///
     /// - Throws: `QuireError` with code `notFound` if there is no such object.
-    func objects(named identifiers: [String]) throws -> [ManagedObject] {
+    func objects(
+        named identifiers: [String], in context: ManagedObjectContext? = nil
+    ) throws -> [ManagedObject] {
         var known: Set<ManagedObjectID> = []
-        return try identifiers.map { try object(named: $0) }
+        return try identifiers.map { try object(named: $0, in: context) }
             .filter { known.insert($0.objectID).inserted }
     }
 
@@ -52,6 +54,26 @@ extension DocumentSession {
                     subject: .init(property: relationship.name))
             }
             return object
+        }
+    }
+
+    /// Runs a body that changes objects in a child context, which is saved to the document's context: all changes are made, or
+    /// none if the body throws or the changes are not valid.
+    func changingTogether<Result>(
+        _ body: (ManagedObjectContext) throws -> Result
+    ) throws -> Result {
+        let child = ManagedObjectContext.mainQueue(parent: context)
+        let result = try body(child)
+        try child.save()
+        return result
+    }
+
+    /// - Throws: `Failure` in a session, which reads its commands from standard input.
+    func requireStandardInput() throws {
+        if isInteractive {
+            throw Failure(
+                sentence: "A session reads commands from standard input; specify a file.",
+                status: .usage)
         }
     }
 

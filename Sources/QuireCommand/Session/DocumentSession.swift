@@ -90,6 +90,14 @@ final class DocumentSession {
             coordinator: coordinator)
     }
 
+    /// A new store that is being filled.
+    convenience init(filling store: any PersistentStore, path: String) {
+        let coordinator = PersistentStoreCoordinator(store: store)
+        self.init(
+            path: path, kind: .store,
+            backing: .store(store, .mainQueue(coordinator: coordinator)), coordinator: coordinator)
+    }
+
     /// The model.
     var layout: ResolvedModel { coordinator.layout }
 
@@ -284,8 +292,8 @@ final class DocumentSession {
     }
 
     /// Saves unsaved changes when a signal ends the process, instead of ending at once as other commands do.
-    func saveOnTermination() {
-        ManagedDocument.saveOnTermination {
+    func saveOnTermination(signals: [Int32]) {
+        ManagedDocument.saveOnTermination(signals: signals) {
             guard case .store(let store, let context) = self.backing else { return }
             do { try context.save() } catch { Output.report("\(error)") }
             store.closeSaved()
@@ -391,6 +399,17 @@ final class DocumentSession {
         }
     }
 
+    /// A sentence about another process that has unsaved changes of the document, which is read without them; `nil` if there is
+    /// none, or it does not answer at once.
+    var unsavedChangesNote: String? {
+        guard kind == .package, case .package = backing,
+            DocumentPackage.ownerHasUnsavedChanges(at: path, timeout: .milliseconds(100)) == true,
+            let owner = try? DocumentPackage.owner(at: path)
+        else { return nil }
+        return
+            "“\(path)” is open for writing\(owner.phrase) with unsaved changes, which are not shown."
+    }
+
     /// A sentence about where the names come from, if not from a model.
     var modelNote: String? { Self.modelNote(of: store, at: path) }
 
@@ -462,8 +481,7 @@ struct DocumentStatus {
 
     /// The numbers of changed objects; empty if there are none.
     var counts: String {
-        [(inserted, "inserted"), (updated, "changed"), (deleted, "deleted")]
-            .filter { $0.0 > 0 }.map { "\($0.0) \($0.1)" }.joined(separator: ", ")
+        ChangeCounts(inserted: inserted, updated: updated, deleted: deleted).text
     }
 
     var sentence: String {

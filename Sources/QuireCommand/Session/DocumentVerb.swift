@@ -75,7 +75,9 @@ struct OnDocument<Verb: DocumentVerb>: AsyncParsableCommand {
         try unlock.unlock(path)
         let document = try await DocumentSession.open(
             path, modelPath: model, access: Verb.access, waiting: wait, unlock: unlock)
-        if let note = document.modelNote { Output.report(note) }
+        for note in [document.modelNote, document.unsavedChangesNote] {
+            if let note { Output.report(note) }
+        }
         try await document.closing {
             let reply = try await verb.run(on: document)
             if Verb.access == .write { try await document.save() }

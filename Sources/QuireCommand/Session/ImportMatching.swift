@@ -21,6 +21,8 @@ struct ImportMatching {
     /// The attributes that identify an object.
     let keys: [String]
     let conflict: Conflict
+    /// Whether rows without a match are inserted.
+    var insertsOthers = true
 
     /// The objects of an entity, by the values of the keys.
     ///

@@ -10,23 +10,41 @@ protocol SessionLine: ParsableCommand {
 /// A document that stays open while lines come in, from a terminal or from a pipe.
 ///
 /// An error is reported and the next line is read. The session's exit code is that of the first error, unless
-/// it is a user at a terminal who has seen it.
+/// it is a user at a terminal who has seen it. With JSON every line that is a request has one line as its answer, errors too.
 @MainActor
 final class InteractiveSession {
-    let document: DocumentSession
+    private(set) var document: DocumentSession
     /// The format of answers, unless a line gives another: JSON or tables.
     let format: RowFormat
     private let isTerminal: Bool
+    /// Opens the document, as at the start of the session.
+    private let open: @MainActor () async throws -> DocumentSession
     private(set) var status = ExitStatus.success
     private var isFinished = false
     /// The words of the line that is run.
     private var line: [String] = []
     private var isOutputClosed = false
 
-    init(document: DocumentSession, json: Bool, isTerminal: Bool) {
-        self.document = document
+    init(
+        json: Bool, isTerminal: Bool, open: @escaping @MainActor () async throws -> DocumentSession
+    ) async throws {
         format = json ? .json : .table
+        Output.isCompact = json
         self.isTerminal = isTerminal
+        self.open = open
+        document = try await open()
+        reportRemoval()
+    }
+
+    /// Reports that another program has deleted the document, when it does.
+    private func reportRemoval() {
+        document.whenPackageIsGone { [weak self, path = document.path] in
+            self?.report(
+                Failure(
+                    sentence:
+                        "“\(path)” was deleted or replaced by another program; “save-as NEW” "
+                        + "keeps what was not saved.", status: .notFound))
+        }
     }
 
     /// Whether a user at a terminal has ended it, who can continue instead.
@@ -35,27 +53,22 @@ final class InteractiveSession {
     /// Reads and runs lines until there are no more or one says to quit.
     ///
     /// Between lines the main queue is free, so that the document saves itself when it is time.
-    func run(_ lines: LineReader) async {
+    func run(_ lines: any LineSource) async {
         isFinished = false
         while !isFinished {
-            if isTerminal { prompt() }
             do {
-                guard let line = try await lines.next() else { break }
+                guard let line = try await lines.next(prompt: prompt) else { return }
+                Interruption.isRequested = false
                 await run(line: line)
             } catch {
                 report(Failure(error, of: SessionCommand.self))
             }
         }
-        if isTerminal && !isFinished {
-            try? FileHandle.standardOutput.write(contentsOf: Data("\n".utf8))
-        }
     }
 
-    private func prompt() {
+    private var prompt: String {
         let name = URL(fileURLWithPath: document.path).lastPathComponent
-        let mark = document.hasUnsavedChanges ? "*" : ""
-        try? FileHandle.standardOutput.write(
-            contentsOf: Data(TerminalText.line("\(name)\(mark)> ").utf8))
+        return TerminalText.line("\(name)\(document.hasUnsavedChanges ? "*" : "")> ")
     }
 
     private func run(line: String) async {
@@ -64,10 +77,12 @@ final class InteractiveSession {
             if words.isEmpty { return }
             TypedPaths.use(words + [document.path])
             self.line = words
+            if let command = DocumentLine(words) { return try await command.run(in: self) }
             if let failure = Corrections.unknownCommand(words, after: SessionCommand.self) {
                 throw failure
             }
-            let command = try SessionCommand.parseAsRoot(words)
+            let command = try SessionCommand.parseAsRoot(
+                Assignment.withoutLeadingDashes(words))
             guard let command = command as? any SessionLine else {
                 // The parser's own commands, which print help.
                 var command = command
@@ -81,9 +96,10 @@ final class InteractiveSession {
             finish()
         } catch {
             if SessionCommand.exitCode(for: error) == .success {
-                try? answer(json: false) {
-                    try $0.print(raw: SessionCommand.fullMessage(for: error) + "\n")
-                }
+                try? printHelp(
+                    HelpText.printed(
+                        SessionCommand.fullMessage(for: error), for: self.line,
+                        of: SessionCommand.self, width: StandardStreams.helpWidth) + "\n")
                 return
             }
             report(Failure(error, of: SessionCommand.self))
@@ -92,7 +108,11 @@ final class InteractiveSession {
 
     /// Reports a failure; the session goes on.
     func report(_ failure: Failure) {
-        failure.report(asJSON: format == .json || Failure.isJSON(line))
+        if format == .json {
+            try? answer { try $0.print(raw: failure.json.text() + "\n") }
+        } else {
+            failure.report(asJSON: Failure.isJSON(line))
+        }
         if status == .success && !isTerminal { status = failure.status }
     }
 
@@ -100,247 +120,166 @@ final class InteractiveSession {
     func finish() { isFinished = true }
 
     /// Prints an answer, in the form the line or the session asks for.
-    func answer(json: Bool, _ body: (Output) throws -> Void) throws {
+    func answer(json: Bool = false, _ body: (Output) throws -> Void) throws {
         let output = Output(json ? .json : format, compact: true)
         try body(output)
         try output.flush()
     }
-}
 
-/// Reads lines without keeping the main queue waiting.
-final class LineReader: Sendable {
-    private let queue = DispatchQueue(label: "quire.lines")
-    // Used on the queue only.
-    private nonisolated(unsafe) let input = fdopen(STDIN_FILENO, "r")
-
-    /// The next line of standard input, or `nil` after the last.
-    ///
-    /// - Throws: `Failure` if it is not UTF-8; the one after it can be read.
-    func next() async throws -> String? {
-        try await withCheckedThrowingContinuation { continuation in
-            queue.async { continuation.resume(with: Result { try self.read() }) }
+    /// Prints help, as a text or as a JSON object with it.
+    func printHelp(_ text: String) throws {
+        try answer { output in
+            try output.print(
+                raw: output.json ? JSONValue.object(["help": .string(text)]).text() + "\n" : text)
         }
     }
 
-    private func read() throws -> String? {
-        guard let input else { return nil }
-        var (line, capacity): (UnsafeMutablePointer<CChar>?, Int) = (nil, 0)
-        defer { free(line) }
-        let count = getline(&line, &capacity, input)
-        guard count >= 0, let line else { return nil }
-        let bytes = UnsafeRawBufferPointer(start: line, count: count)
-        return try CommandText.string(
-            bytes.last == UInt8(ascii: "\n") ? bytes.dropLast() : bytes[...], of: "The line")
-    }
-}
-
-// MARK: - Lines
-
-/// The commands of a session's lines.
-struct SessionCommand: ParsableCommand {
-    static let configuration = CommandConfiguration(
-        commandName: "",
-        abstract: "The document stays open; each line is one undo step.",
-        subcommands: [
-            InSession<FetchVerb>.self, InSession<ExplainVerb>.self, InSession<InsertVerb>.self,
-            InSession<SetVerb>.self,
-            InSession<DeleteVerb>.self, InSession<ImportVerb>.self, InSession<InfoVerb>.self,
-            InSession<ModelVerb>.self, InSession<CheckVerb>.self, InSession<DumpVerb>.self,
-            UndoLine.self, RedoLine.self, SaveLine.self, SaveAsLine.self, RevertLine.self,
-            StatusLine.self,
-            HelpLine.self, QuitLine.self,
-        ],
-        helpNames: .long)
-}
-
-/// `undo`
-struct UndoLine: ParsableCommand, SessionLine {
-    static let configuration = CommandConfiguration(
-        commandName: "undo", abstract: "Undoes the last step.")
-
-    func run(in session: InteractiveSession) async throws {
-        guard session.document.canUndo else {
-            throw QuireError(.invalidState, "There is nothing to undo.")
-        }
-        session.document.undo()
-        try session.printStatus("Undone")
-    }
-}
-
-/// `redo`
-struct RedoLine: ParsableCommand, SessionLine {
-    static let configuration = CommandConfiguration(
-        commandName: "redo", abstract: "Redoes the last undone step.")
-
-    func run(in session: InteractiveSession) async throws {
-        guard session.document.canRedo else {
-            throw QuireError(.invalidState, "There is nothing to redo.")
-        }
-        session.document.redo()
-        try session.printStatus("Redone")
-    }
-}
-
-/// `save`
-struct SaveLine: ParsableCommand, SessionLine {
-    static let configuration = CommandConfiguration(
-        commandName: "save", abstract: "Saves the changes.")
-
-    func run(in session: InteractiveSession) async throws {
-        try await session.document.save()
-        try session.printStatus("Saved")
-    }
-}
-
-/// `revert`
-struct RevertLine: ParsableCommand, SessionLine {
-    static let configuration = CommandConfiguration(
-        commandName: "revert", abstract: "Discards the changes since the last save.")
-
-    func run(in session: InteractiveSession) async throws {
-        try await session.document.revert()
-        try session.printStatus("Reverted")
-    }
-}
-
-/// `save-as NEW`
-struct SaveAsLine: ParsableCommand, SessionLine {
-    static let configuration = CommandConfiguration(
-        commandName: "save-as",
-        abstract: "Saves the document as another package, and continues with that.")
-
-    @Argument(help: ArgumentHelp("The package to make.", valueName: "NEW"))
-    var path: String
-
-    @Flag(help: "Replace an existing document.")
-    var replace = false
-
-    @Flag(help: "Copy a damaged document as it is.")
-    var keepDamage = false
-
-    func run(in session: InteractiveSession) async throws {
-        try await session.document.saveAs(path, replacing: replace, keepingDamage: keepDamage)
-        try session.printStatus("Saved")
-    }
-}
-
-/// `status`
-struct StatusLine: ParsableCommand, SessionLine {
-    static let configuration = CommandConfiguration(
-        commandName: "status",
-        abstract: "Prints unsaved changes, and whether undo and redo are possible.")
-
-    @Flag(help: "Print JSON.")
-    var json = false
-
-    func run(in session: InteractiveSession) async throws {
-        try session.printStatus(nil, json: json)
-    }
-}
-
-/// `help`
-struct HelpLine: ParsableCommand, SessionLine {
-    static let configuration = CommandConfiguration(
-        commandName: "help", abstract: "Lists the commands.")
-
-    @Argument(help: "A command.")
-    var word: String?
-
-    func run(in session: InteractiveSession) async throws {
-        let commands = SessionCommand.configuration.subcommands
-        guard let word else {
-            let lines = TextTable.lines(
-                commands.map {
-                    ($0.configuration.commandName ?? "", $0.configuration.abstract)
-                })
-            return try session.answer(json: false) { output in
-                for line in lines { try output.print(line) }
+    /// The words that can stand in place of the last word of a line that is edited.
+    func completions(of text: String) -> [String] {
+        let parsed = ShellWords(text)
+        guard parsed.continuation == .none else { return [] }
+        var words = parsed.words
+        let current = parsed.lastWordStart == nil ? "" : words.removeLast()
+        let line = DocumentLine(words)
+        let completion = CommandCompletion(
+            words: line?.arguments(for: document.path) ?? words, current: current,
+            in: line == nil ? SessionCommand.self : QuireCommand.self)
+        var found = Set(
+            completion.candidates(in: document).map {
+                ShellWords.quoted($0.text) + ($0.isUnfinished ? "" : " ")
+            })
+        for command in DocumentLine.commands.keys {
+            let names = command.split(separator: " ").map(String.init)
+            if names.starts(with: words), let next = names.dropFirst(words.count).first,
+                next.hasPrefix(current)
+            {
+                found.insert(next + " ")
             }
         }
-        guard let command = commands.first(where: { $0.configuration.commandName == word }) else {
-            throw Corrections.unknownCommand([word], after: SessionCommand.self)
-                ?? ValidationError("There is no command “\(word)”.")
+        if found.isEmpty, let files = completion.files {
+            found = Set(Self.files(completion.value, foldersOnly: files == .folders))
         }
-        try session.answer(json: false) {
-            try $0.print(raw: SessionCommand.helpMessage(for: command) + "\n")
+        return found.sorted()
+    }
+
+    /// The files and folders whose paths begin with a text.
+    private static func files(_ text: String, foldersOnly: Bool) -> [String] {
+        let slash = text.lastIndex(of: "/").map(text.index(after:)) ?? text.startIndex
+        let (folder, start) = (String(text[..<slash]), text[slash...])
+        let names = (try? FileSystem.names(in: folder.isEmpty ? "." : folder)) ?? []
+        return names.compactMap { name in
+            guard name.hasPrefix(start), !name.hasPrefix(".") || start.hasPrefix("."),
+                let file = try? FileSystem.information(at: folder + name),
+                file.kind == .folder || !foldersOnly
+            else { return nil }
+            return ShellWords.quoted(folder + name) + (file.kind == .folder ? "/" : " ")
         }
     }
-}
 
-/// `quit`
-struct QuitLine: ParsableCommand, SessionLine {
-    static let configuration = CommandConfiguration(
-        commandName: "quit", abstract: "Saves the changes and ends the session.",
-        aliases: ["exit"])
-
-    func run(in session: InteractiveSession) async throws { session.finish() }
-}
-
-extension InteractiveSession {
-    /// Prints how the document stands: as JSON, or after a word as a sentence.
-    func printStatus(_ word: String?, json: Bool = false) throws {
+    /// Saves the changes at the end, and reports what was saved to a user or a program that asked to quit.
+    func saveAtEnd() async throws {
         let status = document.status
-        let line = (word.map { $0 + ". " } ?? "") + status.sentence
-        try answer(json: json) { try $0.printResult(levels: 0, [line]) { status.json } }
+        try await document.save()
+        if format == .json {
+            // The answer to “quit”.
+            if isFinished {
+                try answer { try $0.printResult(levels: 0, []) { document.status.json } }
+            }
+        } else if isTerminal {
+            let changes = status.counts.isEmpty ? "the changes" : status.counts
+            try answer {
+                try $0.print(status.hasUnsavedChanges ? "Saved: \(changes)." : "Nothing to save.")
+            }
+        }
+    }
+
+    /// Runs a body that needs the document for itself: it is closed meanwhile.
+    ///
+    /// - Throws: `QuireError` with code `invalidState` if there are unsaved changes.
+    func closingDocument(_ body: () async throws -> Void) async throws {
+        guard !document.hasUnsavedChanges else {
+            throw QuireError(
+                .invalidState,
+                "The document has unsaved changes; “save” or “revert” first.", file: document.path)
+        }
+        try await document.close()
+        let result: Result<Void, any Error>
+        do {
+            try await body()
+            result = .success(())
+        } catch {
+            result = .failure(error)
+        }
+        do {
+            document = try await open()
+            reportRemoval()
+        } catch {
+            finish()
+            throw error
+        }
+        try result.get()
     }
 }
 
-// MARK: - Words
+// MARK: - Commands of the command line
 
-/// Splits a line of a session into words as a shell does.
+/// A command of the command line in a session: `export FILE` is `quire export PATH FILE`.
 ///
-/// Spaces separate words; `'…'` takes everything as it is; `"…"` too, but `\` before `"` or `\` there, and
-/// before anything outside quotation marks, takes the next character as it is; `#` at the start of a word
-/// begins a comment. Nothing is expanded.
-enum ShellWords {
-    /// The words of a line.
-    ///
-    /// - Throws: `QuireError` with code `invalidValue` if a quotation mark is not closed.
-    static func split(_ line: String) throws -> [String] {
-        var words: [String] = []
-        // Appended to in place, so that a long word takes linear time.
-        var word = ""
-        var isInWord = false
-        var characters = line.makeIterator()
-        while let character = characters.next() {
-            if character.isWhitespace {
-                if isInWord { words.append(word) }
-                word = ""
-                isInWord = false
-                continue
-            }
-            if character == "#", !isInWord { return words }
-            isInWord = true
-            switch character {
-            case "\\":
-                guard let next = characters.next() else { throw unfinished("a backslash") }
-                word.append(next)
-            case "'", "\"": word += try quoted(by: character, &characters)
-            default: word.append(character)
-            }
+/// Those that only read see the document as it was saved. The others need it for themselves, so that it is closed meanwhile, and
+/// nothing from before can be undone afterwards.
+struct DocumentLine {
+    private let words: [String]
+    /// The number of words that are the command.
+    private let commandLength: Int
+    private let reads: Bool
+
+    /// The commands, and whether they only read.
+    static let commands: [String: Bool] = [
+        "compact": false, "diff": true, "export": true, "duplicate": true,
+        "versions list": true, "versions keep": false, "versions show": true,
+        "versions diff": true, "versions restore": false, "versions prune": false,
+        "versions delete": false,
+        "versions conflicts": true, "versions resolve": false,
+        "content list": true, "content add": false, "content get": true, "content remove": false,
+        "data list": true, "data get": true, "data put": false, "history purge": false,
+        "keys list": true, "keys add": false, "keys remove": false, "protect": false,
+        "migrate": false, "sync init": false, "sync join": false, "sync run": false,
+        "sync status": true, "sync conflicts": true, "sync resolve": false, "sync repair": false,
+        "sync leave": false,
+    ]
+
+    /// - Returns: `nil` if the words are another line.
+    init?(_ words: [String]) {
+        let name = words.prefix { !$0.hasPrefix("-") }.prefix(2).joined(separator: " ")
+        if words.count == 1, name == "diff" { return nil }
+        for (length, name) in [(2, name), (1, words.first ?? "")] {
+            guard let reads = Self.commands[name] else { continue }
+            (commandLength, self.reads, self.words) = (length, reads, words)
+            return
         }
-        if isInWord { words.append(word) }
-        return words
+        return nil
     }
 
-    private static func quoted(
-        by mark: Character, _ characters: inout String.Iterator
-    ) throws -> String {
-        var text = ""
-        while let character = characters.next() {
-            if character == mark { return text }
-            if mark == "\"", character == "\\" {
-                guard let next = characters.next() else { break }
-                if next != "\"", next != "\\" { text.append("\\") }
-                text.append(next)
-            } else {
-                text.append(character)
-            }
-        }
-        throw unfinished("a quotation mark (\(mark))")
+    /// The command line for a document.
+    func arguments(for path: String) -> [String] {
+        words[..<commandLength] + [path] + words[commandLength...]
     }
 
-    private static func unfinished(_ what: String) -> QuireError {
-        QuireError(.invalidValue, "The line ends after \(what) that opens something; close it.")
+    @MainActor
+    func run(in session: InteractiveSession) async throws {
+        var arguments = arguments(for: session.document.path)
+        let json = arguments + ["--json"]
+        if session.format == .json, (try? QuireCommand.parseAsRoot(json)) != nil {
+            arguments = json
+        }
+        if !reads {
+            return try await session.closingDocument { try await QuireCommand.execute(arguments) }
+        }
+        if session.document.hasUnsavedChanges {
+            Output.report(
+                "“\(words[..<commandLength].joined(separator: " "))” reads the saved document, without the unsaved changes."
+            )
+        }
+        try await QuireCommand.execute(arguments)
     }
 }

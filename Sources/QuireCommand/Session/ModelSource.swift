@@ -16,7 +16,7 @@ struct ModelSource {
     ///
     /// - Parameters:
     ///   - path: A `.xcdatamodeld` or `.momd` folder, of which the current version is read, a `.xcdatamodel` folder,
-    ///     the file `contents` in one, a `.mom` file, or a document, store or archive.
+    ///     the file `contents` in one, a `.mom` or `.quiremodel` file, or a document, store or archive.
     ///   - version: The version to read, if not the current one.
     ///   - unlock: What unlocks it if it is protected.
     /// - Throws: `QuireError` with code `notFound`, `invalidFormat`, …
@@ -71,7 +71,7 @@ struct ModelSource {
         if DocumentSession.modelNote(of: store, at: path) == nil { return store.layout.model }
         throw QuireError(
             .invalidModel,
-            "“\(path)” does not carry the model it was created with; give the model itself, a .xcdatamodeld, .xcdatamodel, .momd or .mom.",
+            "“\(path)” does not carry the model it was created with; give the model itself, a .xcdatamodeld, .xcdatamodel, .momd, .mom or .quiremodel.",
             file: path)
     }
 
@@ -95,13 +95,10 @@ struct ModelSource {
         !FileSystem.exists(FileSystem.path(path, "StoreContent"))
     }
 
-    /// A file that begins like neither a SQLite database nor an archive is taken for a model, unless it is sealed.
+    /// A file that begins like neither a store nor an archive is taken for a model, unless it is sealed.
     private static func isModelFile(_ path: String) -> Bool {
         if FileSystem.exists(StoreProtection.keybag(ofStoreAt: path).path) { return false }
-        // Not by FileHandle, which would drop SQLite's locks if this process has the file open.
-        let start = (try? OpenFile.open(path, for: .reading).read(16, at: 0)) ?? []
-        return !start.starts(with: Array("SQLite format 3\0".utf8))
-            && !DocumentPackage.isArchive(path)
+        return (try? StoreFile(at: path)) == nil && !DocumentPackage.isArchive(path)
     }
 
     private static func name(of path: String) -> String {

@@ -12,6 +12,8 @@ import QuireSQLite
 final class ObjectImport {
     private let document: DocumentSession
     private let portionSize: Int
+    /// Whether objects that rows refer to, and that do not exist, are made; otherwise these relationships are left empty.
+    private let makesRelated: Bool
     /// Counts rows: first those that have been checked, of an unknown number, and then those that have been added.
     private let progress: Progress?
     private var targets: [TargetKey: Target] = [:]
@@ -22,14 +24,17 @@ final class ObjectImport {
     private let matching: ImportMatching?
     /// The matches of rows, by their index; a row without one is inserted.
     private var matches: [Int: Match] = [:]
+    /// The numbers of objects in rows' objects that are made for each, by entity.
+    private var nestedCounts: [String: Int] = [:]
 
     /// - Parameters:
     ///   - matching: Finds the rows that are objects already; `nil` if each row makes one.
     ///   - portionSize: The number of objects that are saved together.
     init(
         document: DocumentSession, matching: ImportMatching? = nil, portionSize: Int = 1000,
-        progress: Progress? = nil
+        makesRelated: Bool = true, progress: Progress? = nil
     ) {
+        self.makesRelated = makesRelated
         self.document = document
         self.matching = matching
         self.portionSize = portionSize
@@ -71,6 +76,10 @@ final class ObjectImport {
         private(set) var row: (index: Int, place: String)?
         /// Values to give it.
         var values: [String: AttributeValue]
+        /// The object in a row that it is, whose relationships it gets.
+        var nested: ImportRow?
+        /// Whether it does not exist, and is not made.
+        var isMissing = false
         /// The object, once it is there.
         var objectID: ManagedObjectID?
 
@@ -108,6 +117,7 @@ final class ObjectImport {
         var counts = Counts()
         var known = try matching?.objects(of: rows.entity, in: document) ?? [:]
         try rows.forEach { row in
+            try Interruption.check()
             let match = try match(row, at: index, among: &known)
             matches[index] = match
             switch match {
@@ -126,9 +136,12 @@ final class ObjectImport {
         }
         try findTargets(in: rows)
         for target in order where target.isNew && target.row == nil {
+            target.isMissing = !makesRelated
+            if target.isMissing { continue }
             try checkCanBeMade(target)
             counts.related[target.entity.name, default: 0] += 1
         }
+        counts.related.merge(nestedCounts, uniquingKeysWith: +)
         progress?.completedUnitCount = 0
         progress?.totalUnitCount = Int64(index)
         return counts
@@ -140,10 +153,10 @@ final class ObjectImport {
     func run(_ rows: ImportRows) throws -> Result {
         let counts = try check(rows)
         if let store = document.storeToImportInto { return try save(rows, counts, to: store) }
-        let portion = Portion(document.context)
-        do {
+        return try document.changingTogether { context in
+            let portion = Portion(context)
             for target in order { try make(target, in: portion) }
-            let related = portion.made.map(\.object)
+            var related = portion.made.map(\.object)
             portion.made = []
             var index = 0
             try rows.forEach {
@@ -152,16 +165,10 @@ final class ObjectImport {
             }
             try portion.checkIsComplete()
             let imported = portion.made.map(\.object)
-            try document.context.obtainPermanentIDs(for: related + imported)
-            return Result(
-                counts: counts,
-                imported: { ObjectIDRuns(imported.lazy.map(\.objectID)) },
-                related: { ObjectIDRuns(related.lazy.map(\.objectID)) })
-        } catch {
-            // The file has changed since it was checked.
-            document.endUserEvent()
-            if document.canUndo { document.undo() }
-            throw error
+            related += portion.nested
+            try context.obtainPermanentIDs(for: related + imported)
+            let ids = [imported, related].map { ObjectIDRuns($0.lazy.map(\.objectID)) }
+            return Result(counts: counts, imported: { ids[0] }, related: { ids[1] })
         }
     }
 
@@ -174,6 +181,7 @@ final class ObjectImport {
         guard let matching else { return nil }
         let values = try matching.values(of: row)
         guard let owner = known[values] else {
+            if !matching.insertsOthers { return .skipped }
             known[values] = .row(index, row.entity, place: row.place)
             return nil
         }
@@ -197,22 +205,65 @@ final class ObjectImport {
 
     private func check(_ row: ImportRow) throws {
         for related in row.relationships {
+            if case .rows(let rows) = related.objects {
+                for nested in rows { try check(nested, in: related.relationship) }
+                continue
+            }
             do {
                 switch related.objects {
                 case .identifiers(let text):
                     // Checked here, so that applying it later cannot fail.
                     _ = try PropertyChange(
-                        related.relationship,
+                        .set, related.relationship,
                         document.objects(named: text, for: related.relationship), of: row.entity)
                 case .values(let objects):
                     for values in objects {
                         try check(values, of: related.relationship, place: row.place)
                     }
+                case .rows: break
                 }
             } catch {
                 throw ImportRow.locate(error, row.place, column: related.column)
             }
         }
+    }
+
+    /// Checks an object in a row's object. One with a unique value is an object of the document, or is made once; any other is
+    /// a new object.
+    private func check(
+        _ row: ImportRow, in relationship: ResolvedEntity.Relationship
+    ) throws {
+        guard let key = try nestedKey(of: row) else {
+            try check(row)
+            try row.validate(in: document.layout.inverse(of: relationship))
+            nestedCounts[row.entity.name, default: 0] += 1
+            return
+        }
+        var values = try row.attributes.map { ($0.key, try row.coerce($0.value, for: $0.key)) }
+            .sorted { $0.0 < $1.0 }
+        values.removeAll { $0.0 == key.key }
+        do {
+            try check([(key.key, key.value)] + values, of: relationship, place: row.place)
+        } catch {
+            throw ImportRow.locate(error, row.place)
+        }
+        guard let target = targets[key], target.isNew, target.nested == nil,
+            !row.relationships.isEmpty
+        else { return }
+        target.nested = row
+        try check(row)
+    }
+
+    /// The key of an object in a row's object: the value of the attribute of a uniqueness constraint.
+    private func nestedKey(of row: ImportRow) throws -> TargetKey? {
+        for constraint in row.entity.uniquenessConstraints where constraint.properties.count == 1 {
+            let key = constraint.properties[0]
+            let value = try row.value(of: key)
+            if !value.isNull {
+                return TargetKey(entity: row.entity.number, key: key, value: value)
+            }
+        }
+        return nil
     }
 
     private func key(
@@ -257,11 +308,7 @@ final class ObjectImport {
     private func newTarget(
         _ key: TargetKey, in destination: ResolvedEntity, place: String
     ) throws -> Target {
-        var request = FetchRequest(destination.name)
-        request.predicate = .comparison(
-            QueryComparison(.keyPath([key.key]), .equal, .constant(key.value)))
-        request.fetchLimit = 2
-        let found = try document.context.fetch(request)
+        let found = try document.objects(of: destination, with: [(key.key, key.value)])
         guard found.count < 2 else {
             throw QuireError(
                 .invalidValue,
@@ -380,6 +427,8 @@ final class ObjectImport {
         let context: ManagedObjectContext
         /// The new objects, and the targets that they are.
         var made: [(object: ManagedObject, target: Target?)] = []
+        /// The new objects that are in the objects of rows.
+        var nested: [ManagedObject] = []
         /// The number of objects that were inserted or changed.
         var count = 0
         /// The number of objects that rows have referred to before their own rows came.
@@ -400,21 +449,27 @@ final class ObjectImport {
 
     /// Makes a target, or completes one that was there.
     private func make(_ target: Target, in portion: Portion) throws {
-        if target.row != nil || !target.isNew && target.values.isEmpty { return }
+        if target.row != nil || target.isMissing || !target.isNew && target.values.isEmpty {
+            return
+        }
         let object: ManagedObject
         if let id = target.objectID {
             object = try portion.context.existingObject(with: id)
+            // Another one referred to it before.
+            if target.isNew { portion.awaited -= 1 }
         } else {
             object = try portion.context.insertObject(entityName: target.entity.name)
             target.objectID = object.objectID
-            portion.made.append((object, target))
         }
+        if target.isNew { portion.made.append((object, target)) }
         for (key, value) in target.values { try object.setValue(value, forKey: key) }
+        if let nested = target.nested { try setRelationships(of: nested, on: object, in: portion) }
         portion.count += 1
     }
 
     /// Makes the object of a row, or changes the one that it matches.
     private func make(_ row: ImportRow, at index: Int, in portion: Portion) throws {
+        try Interruption.check()
         progress?.completedUnitCount = Int64(index + 1)
         let context = portion.context
         switch matches[index] {
@@ -457,10 +512,13 @@ final class ObjectImport {
                     named: text, for: related.relationship, in: portion.context)
             case .values(let values):
                 objects = try values.compactMap {
-                    try targets[key($0, of: related.relationship)].map {
-                        try self.object(of: $0, in: portion)
-                    }
+                    guard let target = targets[key($0, of: related.relationship)],
+                        !target.isMissing
+                    else { return nil }
+                    return try self.object(of: target, in: portion)
                 }
+            case .rows(let rows):
+                objects = try rows.map { try self.object(ofNested: $0, in: portion) }
             }
             // Rows before this one may have referred to it, so that its relationships are not empty any more.
             if objects.isEmpty { continue }
@@ -469,7 +527,8 @@ final class ObjectImport {
                 objects += object.objects(related.relationship.name)
                     .filter { !ids.contains($0.objectID) }
             }
-            try PropertyChange(related.relationship, objects, of: row.entity).apply(to: object)
+            try PropertyChange(.set, related.relationship, objects, of: row.entity).apply(
+                to: object)
         }
     }
 
@@ -479,6 +538,19 @@ final class ObjectImport {
         let object = try portion.context.insertObject(entityName: target.entity.name)
         target.objectID = object.objectID
         portion.awaited += 1
+        return object
+    }
+
+    /// The object of an object in a row's object.
+    private func object(ofNested row: ImportRow, in portion: Portion) throws -> ManagedObject {
+        if let key = try nestedKey(of: row), let target = targets[key] {
+            return try object(of: target, in: portion)
+        }
+        let object = try portion.context.insertObject(entityName: row.entity.name)
+        for (key, value) in row.attributes { try object.setValue(value, forKey: key) }
+        try setRelationships(of: row, on: object, in: portion)
+        portion.nested.append(object)
+        portion.count += 1
         return object
     }
 
@@ -492,21 +564,24 @@ final class ObjectImport {
         let coordinator = PersistentStoreCoordinator(store: store, rowCacheSize: 1 << 20)
         var portion = Portion(.mainQueue(coordinator: coordinator))
         var ids = ObjectIDRuns()
+        var nestedIDs = ObjectIDRuns()
         func savePortion() throws {
             try portion.context.save()
             for (object, target) in portion.made {
                 target?.objectID = object.objectID
                 ids.append(object.objectID)
             }
+            for object in portion.nested { nestedIDs.append(object.objectID) }
             portion = Portion(.mainQueue(coordinator: coordinator))
         }
         let (related, imported) = try store.saveInOneTransaction {
             for target in order {
                 try make(target, in: portion)
-                if portion.count == portionSize { try savePortion() }
+                if portion.count >= portionSize && portion.awaited == 0 { try savePortion() }
             }
+            try portion.checkIsComplete()
             try savePortion()
-            let related = ids
+            var related = ids
             ids = ObjectIDRuns()
             var index = 0
             try rows.forEach { row in
@@ -516,6 +591,7 @@ final class ObjectImport {
             }
             try portion.checkIsComplete()
             try savePortion()
+            for id in nestedIDs { related.append(id) }
             return (related, ids)
         }
         document.didSaveApart()

@@ -177,7 +177,7 @@ struct SyncResolveCommand: AsyncParsableCommand {
         guard [lost, kept, !words.isEmpty].count(where: { $0 }) == 1 else {
             throw ValidationError("Specify --lost or --kept, or --set for a hidden object.")
         }
-        for word in words { _ = try Assignment(word) }
+        _ = try Assignment.all(words)
         if !words.isEmpty, numbers.count > 1 {
             throw ValidationError("--set is for one hidden object; name one conflict.")
         }
@@ -242,12 +242,16 @@ struct SyncResolveCommand: AsyncParsableCommand {
     ) throws -> [String: AttributeValue] {
         let entity = try document.layout.requireConcreteEntity(named: conflict.entityName)
         var values: [String: AttributeValue] = [:]
-        for word in words {
-            switch try Assignment(word).resolved(for: entity, in: document) {
+        let assigned = AssignedChanges(
+            try Assignment.all(words), of: document, in: document.context)
+        for change in try assigned.changes(of: entity, computed: false) {
+            switch change {
             case .attribute(let key, let value): values[key] = value
             case .toOne(let relationship, let object):
                 values[relationship.name] = object.map { .objectID($0.objectID) } ?? .null
-            case .toMany(let relationship, _):
+            case .computed(let slot, _):
+                preconditionFailure("The value of \(slot.name) is not computed here.")
+            case .toMany(_, let relationship, _):
                 throw QuireError(
                     .invalidValue,
                     "\(entity.name).\(relationship.name) is a to-many relationship; set it when the object is shown.",

@@ -22,6 +22,8 @@ struct CheckVerb: DocumentVerb {
         """
     static let access = DocumentSession.Access.read
 
+    @OptionGroup var color: ColorOption
+
     @MainActor
     func run(on document: DocumentSession) async throws -> Reply {
         var report = try ProgressBar.showing("Checking \(document.path)", of: .bytes) {

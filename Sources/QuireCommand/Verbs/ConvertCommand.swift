@@ -53,32 +53,50 @@ struct ConvertCommand: AsyncParsableCommand {
 
     @OptionGroup var opening: OpeningOptions
 
+    /// The store of a document, or at a path.
+    static func store(at path: String) throws -> StoreFile {
+        switch try DocumentPath.kind(of: path) {
+        case .package: try StoreFile(at: DocumentPackageLayout(path: path).store)
+        case .store: try StoreFile(at: path)
+        case .archive: throw DocumentPath.archiveError(path)
+        }
+    }
+
+    /// Runs a conversion, with a progress bar and with reports of what a copy does not have.
+    ///
+    /// - Parameter body: Converts the store. It passes its progress on.
+    static func converting<Result>(
+        _ store: StoreFile, at path: String, _ body: (@escaping (Progress) -> Void) throws -> Result
+    ) throws -> Result {
+        let bar = ProgressBar.begin("Converting \(path)", of: .objects)
+        let result: Result
+        do {
+            defer { bar?.finish() }
+            result = try body { bar?.observe($0) }
+        }
+        if store.type == .sqlite {
+            for omission in try SQLiteStore.ancillaryData(at: store.path).omissions {
+                Output.report(omission)
+            }
+        }
+        return result
+    }
+
     @MainActor
     func run() async throws {
         try opening.unlock.unlock(path)
         let model = try model.map(ModelSource.model)
-        let store: String
-        switch try DocumentPath.kind(of: path) {
-        case .package: store = DocumentPackageLayout(path: path).store
-        case .store: store = path
-        case .archive: throw DocumentPath.archiveError(path)
-        }
+        let source = try Self.store(at: path)
         try DocumentPackage.checkOutside(newPath)
-        let source = try StoreFile(at: store)
         do {
-            let bar = ProgressBar.begin("Converting \(path)", of: .objects)
-            defer { bar?.finish() }
-            try source.convert(
-                to: newPath, type: to.storeType, model: model, allowsRemoval: allowRemoval,
-                progress: { bar?.observe($0) })
+            try Self.converting(source, at: path) {
+                try source.convert(
+                    to: newPath, type: to.storeType, model: model, allowsRemoval: allowRemoval,
+                    progress: $0)
+            }
         } catch var error as QuireError where error.code == .removalDenied {
             error.message += " Add --allow-removal to remove it."
             throw error
-        }
-        if source.type == .sqlite {
-            for omission in try SQLiteStore.ancillaryData(at: store).omissions {
-                Output.report(omission)
-            }
         }
         try opening.unlock.unlock(newPath)
         let new = try StoreFile(at: newPath).open()

@@ -10,7 +10,7 @@ struct DeleteVerb: DocumentVerb {
 
         EXAMPLES:
           quire delete Library.quire Book/p7 Book/p8
-          quire delete Library.quire Loan --where 'returnedAt != NULL'
+          quire delete Library.quire Loan --where 'returnedAt != NULL' --dry-run
         """
     static let access = DocumentSession.Access.write
 
@@ -18,6 +18,7 @@ struct DeleteVerb: DocumentVerb {
     var subjects: [String]
 
     @OptionGroup var filter: FilterOption
+    @OptionGroup var trial: DryRunOption
 
     func validate() throws {
         if filter.format != nil && subjects.count != 1 {
@@ -32,16 +33,17 @@ struct DeleteVerb: DocumentVerb {
 
     @MainActor
     func run(on document: DocumentSession) async throws -> Reply {
+        let context = trial.context(of: document)
         let objects: [ManagedObject]
         if let predicate = try filter.predicate {
             let entity = try document.layout.requireEntity(named: subjects[0])
-            objects = Array(
-                try document.context.fetch(FetchRequest(entity.name, predicate: predicate)))
+            objects = Array(try context.fetch(FetchRequest(entity.name, predicate: predicate)))
         } else {
-            objects = try document.objects(named: subjects)
+            objects = try document.objects(named: subjects, in: context)
         }
         let ids = objects.map(\.objectID)
-        for object in objects { document.context.delete(object) }
-        return Reply { try ChangeReply("Deleted") { ids }.print($0) }
+        for object in objects { context.delete(object) }
+        return try trial.reply(context, of: document)
+            ?? Reply { try ChangeReply("Deleted") { ids }.print($0) }
     }
 }

@@ -3,7 +3,6 @@ import Foundation
 import Quire
 import QuireDocuments
 import QuireStore
-import QuireSync
 
 /// `quire diff PATH [SINCE]`
 struct DiffCommand: AsyncParsableCommand {
@@ -43,49 +42,9 @@ struct DiffCommand: AsyncParsableCommand {
             valueName: "SINCE"))
     var since: String?
 
-    @Flag(help: "Only count what has changed.")
-    var stat = false
-
-    @Option(
-        help: ArgumentHelp(
-            "Only objects of an entity, and of its sub-entities.", valueName: "ENTITY"))
-    var entity: String?
-
-    @Flag(help: "End as diff does: 0 without differences, 1 with differences, 2 if it fails.")
-    var exitCode = false
-
+    @OptionGroup var comparison: ComparisonOptions
     @OptionGroup var options: DocumentOptions
     @OptionGroup(title: HelpText.keys) var unlock: UnlockOptions
-
-    @MainActor
-    func run() async throws {
-        let differs: Bool
-        do {
-            differs = try compare(Output(json: options.json))
-        } catch is OutputClosed {
-            throw OutputClosed()
-        } catch {
-            guard exitCode else { throw error }
-            throw Failure(
-                sentence: Failure(error, of: QuireCommand.self).sentence, status: .usage)
-        }
-        // As diff has it, which is not the failure that this code otherwise means.
-        if exitCode && differs { throw Failure(sentence: "", status: .failed) }
-    }
-
-    // MARK: - States
-
-    /// One of the two states.
-    private struct State {
-        let store: any PersistentStore
-        let package: DocumentPackage?
-        /// The name in the output.
-        let title: String
-
-        func close() {
-            if let package { package.closeSaved() } else { store.closeSaved() }
-        }
-    }
 
     private enum Since {
         case path(String)
@@ -93,92 +52,28 @@ struct DiffCommand: AsyncParsableCommand {
         case transaction(Int64)
     }
 
-    /// Prints the differences.
-    ///
-    /// - Returns: Whether there are any.
     @MainActor
-    private func compare(_ output: Output) throws -> Bool {
-        let new = try open(path)
-        defer { new.close() }
-        let unreadable = UnreadableValues()
-        var listing = DifferenceListing(
-            output: output, isStatistic: stat, isFiltered: entity != nil)
-        switch try resolved(new) {
-        case .path(let path):
-            let old = try open(path)
-            defer { old.close() }
-            try compare(old, new, &listing, unreadable)
-        case .version(let version, let package):
-            let checkout = try package.checkOut(version.id)
-            defer { checkout.close() }
-            try checkout.reporting {
-                let package = try DocumentPackage.open(at: checkout.path, readOnly: true)
-                let name = version.name.map { " “\($0)”" } ?? ""
-                let old = State(
-                    store: package.store, package: package,
-                    title: "\(path), version \(version.id)\(name)")
+    func run() async throws {
+        try comparison.run(json: options.json) { comparison in
+            let new = try ComparedState(at: path, model: options.model, unlock)
+            defer { new.close() }
+            switch try resolved(new) {
+            case .path(let path):
+                let old = try ComparedState(at: path, model: options.model, unlock)
                 defer { old.close() }
-                try compare(old, new, &listing, unreadable)
+                try comparison.compare(old, new)
+            case .version(let version, let package):
+                try ComparedState.withVersion(
+                    version, in: package.checkOut(version.id), ofDocumentAt: path
+                ) { try comparison.compare($0, new) }
+            case .transaction(let number):
+                try comparison.compare(new, sinceTransaction: number)
             }
-        case .transaction(let number):
-            let comparison = HistoryComparison(
-                store: new.store, number: number, entity: entity, unreadable: unreadable)
-            try listing.print(
-                old: "\(path), transaction \(number)", new: path, unmatched: [], files: [],
-                comparison.forEachDifference)
         }
-        try output.flush()
-        try unreadable.check()
-        return listing.differs
-    }
-
-    @MainActor
-    private func compare(
-        _ old: State, _ new: State, _ listing: inout DifferenceListing,
-        _ unreadable: UnreadableValues
-    ) throws {
-        let comparison = StoreComparison(
-            old: old.store, new: new.store,
-            model: try ComparedModel(old.store.layout, new.store.layout, only: entity),
-            includesProperties: !stat, unreadable: unreadable,
-            commonObjects: try SyncContainer.commonObjects(old.store, new.store))
-        let unmatched = try comparison.model.unmatched.map { unmatched in
-            (
-                unmatched,
-                count: unmatched.property == nil ? try comparison.count(unmatched) : nil
-            )
-        }
-        let files = entity == nil ? try ContentDifference.all(old.package, new.package) : []
-        try listing.print(
-            old: old.title, new: new.title, unmatched: unmatched, files: files,
-            comparison.forEachDifference)
-    }
-
-    @MainActor
-    private func open(_ path: String) throws -> State {
-        let model = try options.model.map(ModelSource.model)
-        try unlock.unlock(path)
-        let state: State
-        switch try DocumentPath.kind(of: path) {
-        case .package:
-            var options = SQLiteStoreOptions()
-            options.infersModel = true
-            let package = try DocumentPackage.open(
-                at: path, model: model, readOnly: true, options: options)
-            state = State(store: package.store, package: package, title: path)
-        case .store:
-            let store = try StoreFile(at: path).open(model: model, isReadOnly: true)
-            state = State(store: store, package: nil, title: path)
-        case .archive:
-            let package = try unlock.open(archive: path, model: model)
-            state = State(store: package.store, package: package, title: path)
-        }
-        if let note = DocumentSession.modelNote(of: state.store, at: path) { Output.report(note) }
-        return state
     }
 
     /// The meaning of the second argument: a path if there is a file or folder, a version if there is one, else a transaction.
-    private func resolved(_ new: State) throws -> Since {
+    private func resolved(_ new: ComparedState) throws -> Since {
         guard let since else {
             guard let package = new.package else {
                 throw Failure(
@@ -214,7 +109,7 @@ struct DiffCommand: AsyncParsableCommand {
     }
 
     /// The number of the transaction that a text names by its number or an encoded token; `nil` if it does neither.
-    private func transactionNumber(_ text: String, _ new: State) throws -> Int64? {
+    private func transactionNumber(_ text: String, _ new: ComparedState) throws -> Int64? {
         if let number = Int64(text) { return number }
         guard text.hasPrefix("{") else { return nil }
         let uuid = new.store.identity.uuid

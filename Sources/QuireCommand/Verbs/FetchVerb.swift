@@ -11,6 +11,10 @@ struct FetchVerb: DocumentVerb {
         rows of values: without --group-by a row for each object, or, if a column is count(), sum(), avg(), \
         min() or max() of what each object has, one row of all.
 
+        With --template it runs a fetch request of the model, which has its own entity, condition, order and \
+        limit; --where adds to the condition, --sort and --limit replace the others. A variable takes \
+        values of the type that it is compared with; values of a list are separated by commas.
+
         Tables are cut to the width of a terminal, and nowhere else. CSV and TSV contain identifiers, and \
         whole values as in JSON: binary values in base64, several values separated by semicolons. In CSV a \
         missing value is nothing, and an empty text is ""; TSV is escaped as in PostgreSQL.
@@ -23,6 +27,7 @@ struct FetchVerb: DocumentVerb {
           quire fetch Library.quire Author --sort -books.@count --limit 3
           quire fetch Library.quire Book --columns 'author.name,count(*) AS n,average(year)' \
         --group-by author.name --having 'n > 1' --sort -n
+          quire fetch Library.quire --template booksBy --set 'NAME=Jane Austen' --sort year
         """
     static let access = DocumentSession.Access.read
     typealias Printing = RowOptions

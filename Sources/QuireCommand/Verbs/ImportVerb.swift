@@ -6,7 +6,7 @@ import Quire
 struct ImportVerb: DocumentVerb {
     static let name = "import"
     static let abstract =
-        "Adds or updates an object for each row of a CSV file or each object of a JSON file."
+        "Adds or updates an object for each row of a CSV file or SQLite table, or each object of a JSON file."
     static let discussion = """
         If any row is invalid, none is added. The first line of a CSV file names the \
         columns; the members of a JSON object do. A column is an attribute, a relationship (identifiers), or \
@@ -14,7 +14,8 @@ struct ImportVerb: DocumentVerb {
         in the file, or created. Further columns of \
         the same relationship, such as author.born, complete it and must not contradict it. Several values \
         for a to-many relationship are separated by ; in CSV and are an array in JSON. An empty field of a \
-        CSV file leaves the attribute's default; "" is an empty text.
+        CSV file leaves the attribute's default; "" is an empty text. An object in a JSON object is a related \
+        object: the one with the same value of a unique attribute, or a new one.
 
         With --key, a row whose keys an object or an earlier row already has is an error, is skipped, or updates that \
         object, as --on-conflict specifies. An update changes only the attributes that have a value in the row, and \
@@ -26,6 +27,7 @@ struct ImportVerb: DocumentVerb {
           quire import Library.quire Book books.csv
           quire import Notes.quire Post posts.json
           quire import Library.quire Book new.csv --key isbn --on-conflict update
+          quire import Library.quire Book old.sqlite --table books --map name=title
           curl https://example.org/books.jsonl | quire import Library.quire Book - --format jsonl
         """
     static let access = DocumentSession.Access.write
@@ -35,7 +37,8 @@ struct ImportVerb: DocumentVerb {
 
     @Argument(
         help: ArgumentHelp(
-            "A CSV, TSV, JSON or JSON lines file, or - for standard input.", valueName: "FILE"))
+            "A CSV, TSV, JSON or JSON lines file, a SQLite database, or - for standard input.",
+            valueName: "FILE"))
     var file: String
 
     @Option(
@@ -44,10 +47,19 @@ struct ImportVerb: DocumentVerb {
             valueName: "FORMAT"))
     var format: ImportRows.Format?
 
+    @Option(help: ArgumentHelp("The table of a SQLite database.", valueName: "NAME"))
+    var table: String?
+
     @Option(
         help: ArgumentHelp(
             "Field delimiter of a CSV file, such as ';'.", valueName: "C"))
     var delimiter: String?
+
+    @Option(
+        help: ArgumentHelp(
+            "Encoding of the file, such as latin1 or UTF-16; UTF-8 by default.",
+            valueName: "NAME"))
+    var encoding: String?
 
     @Option(
         help: ArgumentHelp(
@@ -71,11 +83,17 @@ struct ImportVerb: DocumentVerb {
     var dryRun = false
 
     func validate() throws {
-        guard let format = format ?? .init(path: file) else {
+        let format = format ?? .init(path: file)
+        if table != nil, self.format != nil || file == "-" {
+            throw ValidationError("--table takes a file that is a SQLite database.")
+        }
+        guard format != nil || table != nil else {
             throw ValidationError(
-                file == "-"
-                    ? "Specify the format of standard input with --format."
-                    : "The type of “\(file)” is unknown; specify it with --format.")
+                DatabaseTables.isDatabase(file)
+                    ? "Specify the table of the SQLite database with --table."
+                    : file == "-"
+                        ? "Specify the format of standard input with --format."
+                        : "The type of “\(file)” is unknown; specify it with --format.")
         }
         if let delimiter {
             let byte = Self.byte(delimiter)
@@ -85,6 +103,9 @@ struct ImportVerb: DocumentVerb {
                     "--delimiter takes one ASCII character, and is for CSV files.")
             }
         }
+        if encoding != nil, table != nil {
+            throw ValidationError("--encoding is for files that are text.")
+        }
         if onConflict != nil, keys.isEmpty {
             throw ValidationError("--on-conflict requires --key.")
         }
@@ -93,7 +114,8 @@ struct ImportVerb: DocumentVerb {
         }
     }
 
-    private static func byte(_ text: String) -> UInt8? {
+    /// The byte of an option that takes one character.
+    static func byte(_ text: String) -> UInt8? {
         let text = text == "\\t" ? "\t" : text
         return text.utf8.count == 1 ? text.utf8.first : nil
     }
@@ -104,28 +126,33 @@ struct ImportVerb: DocumentVerb {
 
     /// The rows of the file.
     private func rows(of entity: ResolvedEntity, in layout: ResolvedModel) throws -> ImportRows {
-        let rereadable = try ProgressBar.showing("Reading \(file)", of: .bytes) {
-            try InputFile.rereadable(file, progress: $0)
-        }
-        var rows = ImportRows(
-            file: rereadable, format: format ?? .init(path: file) ?? .json, entity: entity,
-            layout: layout)
-        rows.delimiter = delimiter.flatMap(Self.byte)
+        var rows = ImportRows(source: try source(), entity: entity, layout: layout)
         for word in map {
             let mark = word.lastIndex(of: "=") ?? word.endIndex
-            rows.mapping[String(word[..<mark])] = String(word[mark...].dropFirst())
+            rows.mappings[entity.name, default: [:]][String(word[..<mark])] =
+                String(word[mark...].dropFirst())
         }
         return rows
+    }
+
+    private func source() throws -> ImportRows.Source {
+        if let table {
+            let database = try DatabaseTables(at: file)
+            let found = try database.requireTable(named: table)
+            return .table(database, found.name, found.columns.map { ($0.name, $0.name) })
+        }
+        let rereadable = try ProgressBar.showing("Reading \(file)", of: .bytes) {
+            try InputFile.rereadable(file, encoding: encoding, progress: $0)
+        }
+        return .file(
+            rereadable, format ?? .init(path: file) ?? .json,
+            delimiter: delimiter.flatMap(Self.byte))
     }
 
     @MainActor
     func run(on document: DocumentSession) async throws -> Reply {
         let entity = try document.layout.requireEntity(named: entity)
-        if file == "-", document.isInteractive {
-            throw Failure(
-                sentence: "A session reads commands from standard input; specify a file.",
-                status: .usage)
-        }
+        if file == "-" { try document.requireStandardInput() }
         let rows = try rows(of: entity, in: document.layout)
         let matching =
             keys.isEmpty ? nil : ImportMatching(keys: keys, conflict: onConflict ?? .fail)

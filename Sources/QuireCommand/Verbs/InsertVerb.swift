@@ -7,10 +7,13 @@ struct InsertVerb: DocumentVerb {
     static let abstract = "Adds an object."
     static let discussion = """
         A value is read by its attribute's type: dates in ISO 8601, bytes in base64. A relationship takes \
-        identifiers, Entity/pN,Entity/pM. k= is no value; k=@FILE reads a file, k=@@x is the text “@x”.
+        identifiers, Entity/pN,Entity/pM, or the value of an attribute of the related object, author.name=Jane; such an \
+        object must exist, unless --make inserts it. Several k.name=… of a to-many relationship name several objects. \
+        k= is no value; k=@FILE reads a file, k=@@x is the text “@x”.
 
         EXAMPLES:
           quire insert Library.quire Book title=Emma year=1815 author=Author/p1
+          quire insert Library.quire Book title=Persuasion author.name='Jane Austen' --make
           quire insert Notes.quire Attachment name=cover data=@cover.png post=Post/p2
         """
     static let access = DocumentSession.Access.write
@@ -21,6 +24,9 @@ struct InsertVerb: DocumentVerb {
     @Argument(help: ArgumentHelp("Values.", valueName: "k=v"))
     var assignments: [String] = []
 
+    @OptionGroup var making: MakeOption
+    @OptionGroup var trial: DryRunOption
+
     func validate() throws {
         try Assignment.checkSpaces(assignments)
         _ = try Assignment.all(assignments)
@@ -30,12 +36,16 @@ struct InsertVerb: DocumentVerb {
     func run(on document: DocumentSession) async throws -> Reply {
         let assignments = try Assignment.all(assignments)
         let entity = try document.layout.requireConcreteEntity(named: entity)
-        let changes = try assignments.map { try $0.resolved(for: entity, in: document) }
-        let object = try document.context.insertObject(entityName: entity.name)
-        for change in changes { try change.apply(to: object) }
+        let context = trial.context(of: document)
+        let changes = AssignedChanges(
+            assignments, of: document, in: context, insertsRelated: making.isOn)
+        let object = try changes.insertObject(of: entity)
+        if let reply = try trial.reply(context, of: document) { return reply }
         // At once, so that later lines of a session can name it.
-        try document.context.obtainPermanentIDs(for: [object])
-        return Reply { try ChangeReply("Inserted") { [object.objectID] }.print($0) }
+        try context.obtainPermanentIDs(for: [object] + changes.inserted)
+        return Reply {
+            try ChangeReply("Inserted", inserted: changes.inserted) { [object.objectID] }.print($0)
+        }
     }
 }
 

@@ -13,6 +13,7 @@ struct LogVerb: DocumentVerb {
 
         EXAMPLES:
           quire log Recipes.sqlite --limit 10
+          quire log Recipes.sqlite --stat
           quire log Recipes.sqlite --entity Recipe --author app --since 2026-11-01T00:00:00Z
           quire log Recipes.sqlite --object Recipe/p12 --json
         """
@@ -44,6 +45,9 @@ struct LogVerb: DocumentVerb {
         })
     var since: Date?
 
+    @Flag(help: "Only count the changed objects of each entity.")
+    var stat = false
+
     func validate() throws {
         if let limit, limit < 1 { throw ValidationError("--limit takes a number from 1 on.") }
     }
@@ -58,16 +62,18 @@ struct LogVerb: DocumentVerb {
         var found: [HistoryEntry] = []
         for transaction in try document.context.execute(request).transactions.reversed() {
             if let limit, found.count == limit { break }
-            if let entry = filter.entry(of: transaction) { found.append(entry) }
+            guard var entry = filter.entry(of: transaction) else { continue }
+            entry.isStatistic = stat
+            found.append(entry)
         }
+        let columns = HistoryEntry.columns(isStatistic: stat)
         return Reply { output in
             if output.format == .table {
                 if found.isEmpty { return try output.print("No transactions.") }
                 for entry in found { try entry.print(output) }
                 return
             }
-            var rows = RowOutput(
-                HistoryEntry.columns, members: HistoryEntry.columns.map(\.name), to: output)
+            var rows = RowOutput(columns, members: columns.map(\.name), to: output)
             for entry in found { try rows.add(entry.texts, entry.json) }
             try rows.finish()
         }

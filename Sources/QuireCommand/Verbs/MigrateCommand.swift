@@ -61,11 +61,8 @@ struct MigrateCommand: AsyncParsableCommand {
 
     @MainActor
     func run() async throws {
-        let kind = try DocumentPath.kind(of: path)
-        if kind == .archive { throw DocumentPath.archiveError(path) }
+        if try DocumentPath.kind(of: path) == .archive { throw DocumentPath.archiveError(path) }
         try opening.unlock.unlock(path)
-        let store =
-            kind == .package ? DocumentPackageLayout(path: path).store : path
         let (destination, name, versions) = try readModel()
         var options = StoreMigrationOptions()
         options.versions = try versions?.models() ?? [name: destination]
@@ -75,23 +72,21 @@ struct MigrateCommand: AsyncParsableCommand {
         }
         options.allowsRemoval = allowRemoval
         options.keepsVersion = !noBackup
-        let steps = try SQLiteStore.steps(at: store, to: destination, options)
-        var result = Result(steps: steps, name: name, isVersion: kind == .package)
-        if !steps.isEmpty { result.removals = try SQLiteStore.removals(at: store, by: steps) }
-        let losesApp = try losesApp(store, steps, destination)
+        var migration = try DocumentMigration(
+            of: path, to: destination, options, waiting: wait)
+        let steps = migration.steps
+        var result = Result(
+            steps: steps, name: name, removals: migration.removals, isVersion: migration.isPackage)
+        let losesApp = try losesApp(migration.store, steps, destination)
         if !dryRun && !steps.isEmpty {
             do {
-                result.backup = try ProgressBar.showing("Migrating \(path)", of: .fraction) {
-                    options.progress = $0
-                    return try migrate(kind, to: destination, &options)
-                }
+                result.backup = try migration.run()
             } catch var error as QuireError where error.code == .removalDenied {
                 error.message += " Add --allow-removal to remove it."
                 throw error
             } catch let error as QuireError {
                 // What failed may have come after the migration.
-                guard (try? SQLiteStore.steps(at: store, to: destination, options))?.isEmpty == true
-                else { throw error }
+                guard migration.isDone else { throw error }
                 Output.report("\(error.message) “\(path)” was migrated before that.")
             }
         }
@@ -141,28 +136,6 @@ struct MigrateCommand: AsyncParsableCommand {
         let isVersion: Bool
     }
 
-    /// Migrates a document, or a bare store.
-    ///
-    /// - Returns: Where what it was before is kept.
-    private func migrate(
-        _ kind: DocumentSession.Kind, to model: ManagedObjectModel,
-        _ options: inout StoreMigrationOptions
-    ) throws -> String? {
-        if kind == .package {
-            let package = try DocumentPackage.open(
-                at: path, model: model, migrating: options, waiting: wait.lockWait(for: path))
-            defer { package.closeSaved() }
-            // The migration has succeeded, even if its version cannot be named.
-            return noBackup ? nil : (try? package.versions())?.first?.id
-        }
-        if !noBackup { options.copyPath = StoreMigrationOptions.copyPath(beside: path) }
-        var storeOptions = SQLiteStoreOptions()
-        storeOptions.lockWait = wait.fileLockWait(for: path)
-        try SQLiteStore.open(at: path, model: model, options: storeOptions, migrating: options)
-            .closeSaved()
-        return options.copyPath
-    }
-
     // MARK: - Reporting
 
     @MainActor
@@ -185,7 +158,7 @@ struct MigrateCommand: AsyncParsableCommand {
         let way = steps.map(\.name).joined(separator: ", then to ")
         var lines = ["\(path) \(dryRun ? "would be" : "was") migrated to \(way)."]
         if !dryRun {
-            if !result.removals.isEmpty { lines.append("Removed \(Self.list(result.removals)).") }
+            if !result.removals.isEmpty { lines.append("Removed \(result.removals.list).") }
             if let backup = result.backup {
                 lines.append("As it was: \(result.isVersion ? "version " : "")\(backup)")
             }
@@ -200,11 +173,7 @@ struct MigrateCommand: AsyncParsableCommand {
         }
         if result.removals.isEmpty { return lines }
         let permission = allowRemoval ? "" : ", which needs --allow-removal"
-        return lines + ["It would remove \(Self.list(result.removals))\(permission)."]
-    }
-
-    private static func list(_ removals: [MigrationRemoval]) -> String {
-        removals.map(\.description).joined(separator: ", ")
+        return lines + ["It would remove \(result.removals.list)\(permission)."]
     }
 
     private static func json(_ removal: MigrationRemoval) -> JSONValue {

@@ -5,7 +5,7 @@ struct ModelCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: ModelVerb.name,
         abstract:
-            "Prints, checks, compares, compiles and merges models, and writes classes for them.",
+            "Prints, changes, checks, compares, compiles and merges models, and writes classes for them.",
         discussion: """
             For a document with the name of a subcommand, add the folder: ./generate.
 
@@ -13,13 +13,17 @@ struct ModelCommand: ParsableCommand {
               quire model Library.quire
               quire model Library.quire Book --json
               quire model check Library.xcdatamodeld
+              quire model add Library.quire 'Book.notes: string'
+              quire model edit Library.quire
               quire model diff Old.momd Library.xcdatamodeld
               quire model generate Library.xcdatamodeld Sources/Library
             """,
         subcommands: [
             OnDocument<ModelVerb>.self, ModelPrintCommand.self, ModelCheckCommand.self,
             ModelDiffCommand.self, ModelCompileCommand.self, ModelMergeCommand.self,
-            ModelGenerateCommand.self, ModelTemplatesCommand.self,
+            ModelAddCommand.self, ModelRenameCommand.self, ModelRemoveCommand.self,
+            ModelSetCommand.self, ModelEditCommand.self, ModelGenerateCommand.self,
+            ModelTemplatesCommand.self,
         ],
         defaultSubcommand: OnDocument<ModelVerb>.self)
 }

@@ -6,15 +6,18 @@ import Quire
 struct ModelCompileCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "compile",
-        abstract: "Compiles a model, as Xcode does.",
+        abstract: "Compiles a model, as Xcode does, or writes it in another form.",
         discussion: """
             An .xcdatamodeld folder with all its versions becomes a .momd folder; anything else, \
             or if OUT ends in .mom, becomes a .mom file of one model. Parts that compiled models \
             cannot hold are warnings on standard error.
 
+            If OUT ends in .xcdatamodeld or .xcdatamodel, the model is written for Xcode; in .quiremodel, as text.
+
             EXAMPLES:
               quire model compile Library.xcdatamodeld -o Library.momd
               quire model compile Library.quire -o Library.mom
+              quire model compile Library.quiremodel -o Library.xcdatamodeld
             """)
 
     @Argument(help: ArgumentHelp("A model, a document or a store.", valueName: "PATH"))
@@ -30,10 +33,13 @@ struct ModelCompileCommand: AsyncParsableCommand {
 
     @OptionGroup var opening: OpeningOptions
 
+    private static let endings = [".momd", ".mom", ".xcdatamodeld", ".xcdatamodel", ".quiremodel"]
+
     func validate() throws {
-        guard output.hasSuffix(".momd") || output.hasSuffix(".mom") else {
+        guard Self.endings.contains(where: output.hasSuffix) else {
             throw ValidationError(
-                "OUT must end in .momd, for all versions, or in .mom, for one model.")
+                "OUT must end in .momd, for all versions, in .mom, for one model, or in .xcdatamodeld, .xcdatamodel or .quiremodel."
+            )
         }
         if version != nil && output.hasSuffix(".momd") {
             throw ValidationError("A .momd folder holds all versions; leave out --version.")
@@ -54,10 +60,17 @@ struct ModelCompileCommand: AsyncParsableCommand {
             warnings = try versions.compile(to: output)
         } else {
             let source = try await ModelSource.read(path, version: version, opening.unlock)
-            let (data, omissions) = try source.model.compiledModel()
-            warnings = source.remarks + omissions + source.model.partsNotCompiled
-            try FileSystem.writeNewFile(data, at: output)
-            try FileSystem.synchronizeFolder(containing: output)
+            warnings = source.remarks
+            if output.hasSuffix(".mom") {
+                let (data, omissions) = try source.model.compiledModel()
+                warnings += omissions + source.model.partsNotCompiled
+                try FileSystem.writeNewFile(data, at: output)
+            } else if output.hasSuffix(".quiremodel") {
+                try FileSystem.writeNewFile(Data(source.model.modelText().utf8), at: output)
+            } else {
+                if FileSystem.exists(output) { throw QuireError.alreadyExists(at: output) }
+                try source.model.write(to: output)
+            }
         }
         warnings = warnings.withoutRepeats
         for warning in warnings { Output.report("Warning: \(warning)") }

@@ -5,16 +5,19 @@ import Quire
 struct ModelPrintCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "print",
-        abstract: "Prints a model, from a file, a document or a store.",
+        abstract: "Prints a model as text, from a file, a document or a store.",
         discussion: """
-            PATH is an .xcdatamodeld or .momd folder, one version of it, or a document or store that carries \
-            its model. Parts that cannot be shown are warnings on standard error.
+            PATH is an .xcdatamodeld or .momd folder, one version of it, a .quiremodel file, or a document or \
+            store that carries its model. Parts that cannot be shown are warnings on standard error.
+
+            The text, saved as a .quiremodel file, is taken by --model and by the other commands.
 
             With --mermaid or --dot, prints a class diagram for Mermaid, as in Markdown files, or for \
             Graphviz.
 
             EXAMPLES:
               quire model print Library.xcdatamodeld
+              quire model print Library.quire > Library.quiremodel
               quire model print Library.quire --dot | dot -Tsvg > library.svg
               quire model print Library.momd Book --version 'Library 2' --json
             """)
@@ -55,8 +58,12 @@ struct ModelPrintCommand: AsyncParsableCommand {
             try ModelDiagram(layout, entity: entity).printMermaid(output)
         } else if dot {
             try ModelDiagram(layout, entity: entity).printDot(output)
-        } else {
+        } else if json {
             try ModelListing(layout, entity: entity).print(output)
+        } else {
+            let name = try entity.map { try layout.requireEntity(named: $0).name }
+            try output.print(
+                raw: name.map { source.model.modelText(ofEntity: $0) } ?? source.model.modelText())
         }
         try output.flush()
     }

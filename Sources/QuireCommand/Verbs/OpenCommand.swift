@@ -8,17 +8,24 @@ struct OpenCommand: AsyncParsableCommand {
         commandName: "open",
         abstract: "Opens a document and runs commands on it, one per line.",
         discussion: """
-            Each line is a verb without PATH: fetch, insert, set, delete, import, info, model, check, dump; \
-            or undo, redo, save, revert, status, help, quit. Words are split as by a shell. Lines may come \
-            from a pipe; an error in one is reported, the others are run, and the exit code is the first \
-            error's. Unsaved changes are saved at the end, also after Ctrl-C or SIGTERM. Changes \
-            of a document that cannot be saved are restored when it is opened again; if the disk \
-            is too full for that, their loss is reported. With --json every answer is one line.
+            Each line is a verb without PATH, such as fetch, set or export; or undo, redo, save, revert, status, diff, help, \
+            quit. Words are split as by a shell. Unsaved changes are saved at the end, also after SIGTERM. Changes of a \
+            document that cannot be saved are restored when it is opened again; if the disk is too full for that, their \
+            loss is reported.
+
+            On a terminal, lines are edited: Tab completes, the arrow keys recall earlier lines, and a line goes on while a \
+            quotation mark is open. Ctrl-C drops the line, or stops a command that prints or imports, and saves nothing. \
+            Ctrl-D quits. The history is in quire/history of XDG_STATE_HOME or ~/.local/state, without lines that \
+            begin with a space.
+
+            Lines may also come from a pipe. An error in one is reported, the others are run, and the exit code is the first \
+            error's. With --json every request has one line of JSON on standard output as its answer, errors too.
 
             EXAMPLES:
               quire open Library.quire
               printf 'set Book/p1 rating=5\\nundo\\n' | quire open Library.quire
-            """)
+            """,
+        aliases: ["shell"])
 
     @Argument(help: ArgumentHelp("A document or a store.", valueName: "PATH"))
     var path: String
@@ -40,28 +47,19 @@ struct OpenCommand: AsyncParsableCommand {
     func run() async throws {
         try Defaults.read(besideDocument: path)
         try unlock.unlock(path)
-        let document = try await DocumentSession.open(
-            path, modelPath: options.model, access: .write, isInteractive: true,
-            waiting: wait)
-        UnlockOptions.forgetCredential()
-        document.saveOnTermination()
-        if let autosave { try document.autosave(after: autosave) }
-        let session = InteractiveSession(
-            document: document, json: options.json, isTerminal: isatty(STDIN_FILENO) == 1)
-        document.whenPackageIsGone {
-            session.report(
-                Failure(
-                    sentence:
-                        "“\(document.path)” was deleted or replaced by another program; “save-as NEW” "
-                        + "keeps what was not saved.", status: .notFound))
+        let isTerminal = isatty(STDIN_FILENO) == 1 && isatty(STDOUT_FILENO) == 1
+        let session = try await InteractiveSession(json: options.json, isTerminal: isTerminal) {
+            try await openDocument(isTerminal: isTerminal)
         }
+        UnlockOptions.forgetCredential()
         let following = Task { [path] in try await Self.followKeyring(of: path) }
         defer { following.cancel() }
-        let lines = LineReader()
+        let lines = isTerminal ? terminalLines(of: session) : LineReader()
         while true {
             await session.run(lines)
+            let document = session.document
             do {
-                try await document.save()
+                try await session.saveAtEnd()
                 break
             } catch {
                 var failure = Failure(error, of: QuireCommand.self)
@@ -80,9 +78,34 @@ struct OpenCommand: AsyncParsableCommand {
                 throw failure
             }
         }
-        try await document.close()
+        try await session.document.close()
         // What went wrong has been told already.
         if session.status != .success { throw Failure(sentence: "", status: session.status) }
+    }
+
+    /// Opens the document, at the start and after a command that needed it for itself.
+    @MainActor
+    private func openDocument(isTerminal: Bool) async throws -> DocumentSession {
+        let document = try await DocumentSession.open(
+            path, modelPath: options.model, access: .write, isInteractive: true, waiting: wait)
+        document.saveOnTermination(signals: [SIGTERM, SIGHUP] + (isTerminal ? [] : [SIGINT]))
+        if let autosave { try document.autosave(after: autosave) }
+        return document
+    }
+
+    /// The lines that a user types.
+    @MainActor
+    private func terminalLines(of session: InteractiveSession) -> any LineSource {
+        var historyPath: String?
+        do { historyPath = try LineEditor.standardHistoryPath() } catch {
+            Output.report("Lines are not kept: \(error)")
+        }
+        guard
+            let editor = LineEditor(
+                historyPath: historyPath, complete: { session.completions(of: $0) })
+        else { return LineReader() }
+        Interruption.drop(linesOf: editor)
+        return editor
     }
 
     /// Locks the document when its key is removed from the user keyring.

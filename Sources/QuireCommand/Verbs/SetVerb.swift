@@ -7,11 +7,14 @@ struct SetVerb: DocumentVerb {
     static let abstract = "Changes objects."
     static let discussion = """
         Name objects by their identifiers, or an entity and a condition. With a condition the entity may be \
-        left out if only one has the keys that are set. Values are written as for insert.
+        left out if only one has the keys that are set. Values are written as for insert. A number or a date may also \
+        be an expression of the object's properties, k=price*1.1. To-many relationships take +k=… and -k=… to add and \
+        remove objects; k=… replaces them all.
 
         EXAMPLES:
           quire set Library.quire Book/p1 rating=4.5 isbn=
-          quire set Library.quire Book --where 'year < 1800' subjects=classics
+          quire set Library.quire Book/p1 author.name='Jane Austen' +tags.name=classics
+          quire set Library.quire Book --where 'year < 1800' price=price*1.1 --dry-run
         """
     static let access = DocumentSession.Access.write
 
@@ -20,6 +23,8 @@ struct SetVerb: DocumentVerb {
     var words: [String] = []
 
     @OptionGroup var filter: FilterOption
+    @OptionGroup var making: MakeOption
+    @OptionGroup var trial: DryRunOption
 
     func validate() throws {
         try Assignment.checkSpaces(words)
@@ -40,42 +45,36 @@ struct SetVerb: DocumentVerb {
     func run(on document: DocumentSession) async throws -> Reply {
         let assignments = try Assignment.all(words.filter(Assignment.isOne))
         let subjects = words.filter { !Assignment.isOne($0) }
+        let context = trial.context(of: document)
+        let changes = AssignedChanges(
+            assignments, of: document, in: context, insertsRelated: making.isOn)
         let objects: [ManagedObject]
         if let predicate = try filter.predicate {
             let entity =
                 try subjects.first.map { try document.layout.requireEntity(named: $0) }
                 ?? onlyEntity(with: assignments.map(\.key), in: document.layout)
-            objects = Array(
-                try document.context.fetch(FetchRequest(entity.name, predicate: predicate)))
+            objects = Array(try context.fetch(FetchRequest(entity.name, predicate: predicate)))
             // A wrong key is wrong even if it would have been set on no object.
-            if objects.isEmpty {
-                for assignment in assignments {
-                    _ = try assignment.resolved(for: entity, in: document)
-                }
-            }
+            if objects.isEmpty { _ = try changes.changes(of: entity) }
         } else {
-            objects = try document.objects(named: subjects)
+            objects = try document.objects(named: subjects, in: context)
         }
-        // Everything is checked before anything is changed; entities may differ from object to object.
-        var changes: [String: [PropertyChange]] = [:]
-        for entity in Dictionary(grouping: objects, by: \.resolvedEntity.name).values.map(
-            \.[0].resolvedEntity)
-        {
-            changes[entity.name] = try assignments.map {
-                try $0.resolved(for: entity, in: document)
+        try changes.apply(to: objects)
+        return try trial.reply(context, of: document)
+            ?? Reply {
+                try ChangeReply("Changed", inserted: changes.inserted) { objects.map(\.objectID) }
+                    .print($0)
             }
-        }
-        for object in objects {
-            for change in changes[object.resolvedEntity.name] ?? [] { try change.apply(to: object) }
-        }
-        return Reply { try ChangeReply("Changed") { objects.map(\.objectID) }.print($0) }
     }
 
     /// The entity whose objects have all the keys, if that is clear.
     private func onlyEntity(with keys: [String], in layout: ResolvedModel) throws -> ResolvedEntity
     {
         let entities = layout.entities.filter { entity in
-            keys.allSatisfy { entity.properties[$0] != nil }
+            keys.allSatisfy { key in
+                entity.properties[key] != nil
+                    || entity.properties[String(key.prefix { $0 != "." })] != nil
+            }
         }
         let topmost = entities.filter { entity in
             !entities.contains { $0.number == entity.superentityNumber }

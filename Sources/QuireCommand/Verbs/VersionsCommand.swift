@@ -16,12 +16,14 @@ struct VersionsCommand: ParsableCommand {
               quire versions keep Thesis.quire --name 'as handed in'
               quire versions list Thesis.quire
               quire versions show Thesis.quire latest --to Old.quire
+              quire versions diff Thesis.quire 'as handed in' latest
               quire versions restore Thesis.quire 'as handed in'
               quire versions prune Thesis.quire --dry-run
             """,
         subcommands: [
             VersionsListCommand.self, VersionsKeepCommand.self, VersionsShowCommand.self,
-            VersionsRestoreCommand.self, VersionsPruneCommand.self, VersionsDeleteCommand.self,
+            VersionsDiffCommand.self, VersionsRestoreCommand.self, VersionsPruneCommand.self,
+            VersionsDeleteCommand.self,
             VersionsConflictsCommand.self, VersionsResolveCommand.self,
         ])
 }
@@ -284,6 +286,59 @@ struct VersionsShowCommand: AsyncParsableCommand {
                     files.map { .object(["path": .string($0.path), "bytes": .integer($0.size)]) }),
             ])
         }
+    }
+}
+
+/// `quire versions diff PATH OLD [NEW]`
+struct VersionsDiffCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "diff",
+        abstract: "Shows the changes between two versions, or from a version to the document.",
+        discussion: """
+            quire diff --help describes the output; it also compares documents with each other.
+
+            EXAMPLES:
+              quire versions diff Thesis.quire 'as handed in' latest --stat
+              quire versions diff Thesis.quire latest
+            """)
+
+    @OptionGroup var document: VersionsDocument
+
+    @Argument(help: ArgumentHelp("The older version.", valueName: "OLD"))
+    var old: String
+
+    @Argument(
+        help: ArgumentHelp(
+            "The newer version; without it the current state.", valueName: "NEW"))
+    var new: String?
+
+    @OptionGroup var comparison: ComparisonOptions
+    @OptionGroup var printing: JSONOption
+
+    @MainActor
+    func run() async throws {
+        try comparison.run(json: printing.json) { comparison in
+            let old = try document.version(old)
+            guard let new = try new.map(document.version) else {
+                let new = try ComparedState(at: document.path, document.unlock)
+                defer { new.close() }
+                return try extracting(old) { try comparison.compare($0, new) }
+            }
+            try extracting(old) { old in
+                try extracting(new) { try comparison.compare(old, $0) }
+            }
+        }
+    }
+
+    @MainActor
+    private func extracting(
+        _ version: DocumentVersion, _ body: (ComparedState) throws -> Void
+    ) throws {
+        let checkout = try ProgressBar.showing("Reading version \(version.id)", of: .bytes) {
+            try DocumentPackage.checkOut(version.id, at: document.path, progress: $0)
+        }
+        try ComparedState.withVersion(
+            version, in: checkout, ofDocumentAt: document.path, body)
     }
 }
 

@@ -10,8 +10,6 @@ struct ArchiveSigning {
 
     /// The program, which is looked for in the folders of `PATH`.
     private static let program = "ssh-keygen"
-    /// `POSIX_SPAWN_SETSID`, which is hidden without the GNU extensions.
-    private static let newSession: Int16 = 0x80
 
     /// Checks that the file of the key exists, before anything is exported.
     func checkKey() throws {
@@ -68,56 +66,23 @@ struct ArchiveSigning {
 
     /// Runs the program to its end.
     ///
-    /// - Returns: Its exit status, 1 if a signal has ended it, or `nil` if the status is unknown.
+    /// - Returns: Its exit status; see ``ChildProgram/wait()``.
     private func run(_ arguments: [String], output: OpenFile) throws -> Int32? {
         let isInteractive = isatty(STDIN_FILENO) == 1
-        var actions = posix_spawn_file_actions_t()
-        posix_spawn_file_actions_init(&actions)
-        defer { posix_spawn_file_actions_destroy(&actions) }
-        if !isInteractive {
-            posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0)
+        var descriptors: [Int32: Int32?] = [
+            STDOUT_FILENO: output.descriptor, STDERR_FILENO: output.descriptor,
+        ]
+        if !isInteractive { descriptors[STDIN_FILENO] = .some(nil) }
+        do {
+            return try ChildProgram(
+                running: Self.program, arguments, descriptors: descriptors,
+                hasTerminal: isInteractive
+            ).wait()
+        } catch let error as QuireError where error.code == .notFound {
+            throw QuireError(
+                .unsupported,
+                "The archive was not written, because the program \(Self.program), which signs it, is not installed; install OpenSSH.",
+                file: archive)
         }
-        for descriptor in [STDOUT_FILENO, STDERR_FILENO] {
-            posix_spawn_file_actions_adddup2(&actions, output.descriptor, descriptor)
-        }
-        var attributes = posix_spawnattr_t()
-        posix_spawnattr_init(&attributes)
-        defer { posix_spawnattr_destroy(&attributes) }
-        // Signals that this process ignores or blocks must reach the program.
-        var signals = sigset_t()
-        sigemptyset(&signals)
-        posix_spawnattr_setsigmask(&attributes, &signals)
-        for number in [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGPIPE, SIGCHLD] {
-            sigaddset(&signals, number)
-        }
-        posix_spawnattr_setsigdefault(&attributes, &signals)
-        var flags = Int16(POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK)
-        if !isInteractive { flags |= Self.newSession }
-        posix_spawnattr_setflags(&attributes, flags)
-        var pointers = ([Self.program] + arguments).map { strdup($0) } + [nil]
-        defer { for pointer in pointers { free(pointer) } }
-        var process: pid_t = 0
-        // A signal that ends this process ends the program as well.
-        let (failure, cleanup) = TerminationCleanup.uninterrupted {
-            let failure = posix_spawnp(
-                &process, Self.program, &actions, &attributes, &pointers, environ)
-            let started = process
-            return (failure, failure == 0 ? TerminationCleanup.add { kill(started, SIGTERM) } : 0)
-        }
-        guard failure == 0 else {
-            if failure == ENOENT {
-                throw QuireError(
-                    .unsupported,
-                    "The archive was not written, because the program \(Self.program), which signs it, is not installed; install OpenSSH.",
-                    file: archive)
-            }
-            throw FileSystem.failure("run", Self.program, errno: failure)
-        }
-        defer { TerminationCleanup.remove(cleanup) }
-        var status: Int32 = 0
-        while waitpid(process, &status, 0) < 0 {
-            if errno != EINTR { return nil }
-        }
-        return status & 0x7F == 0 ? status >> 8 & 0xFF : 1
     }
 }

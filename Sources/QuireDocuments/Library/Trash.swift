@@ -23,7 +23,7 @@ public struct Trash: Sendable {
 
     /// The user's trash.
     public init() {
-        home = FileSystem.path(FileSystem.userDataFolder(), "Trash")
+        home = FileSystem.path(FileSystem.userFolder(for: .data), "Trash")
     }
 
     /// For tests: a trash in another folder.

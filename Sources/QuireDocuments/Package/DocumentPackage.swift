@@ -70,7 +70,42 @@ public final class DocumentPackage: Sendable {
     public static func create(
         at path: String, model: ManagedObjectModel, options: SQLiteStoreOptions = .init()
     ) throws -> DocumentPackage {
-        try create(at: path, model: model, options: options, template: nil)
+        try create(at: path, model: model, options: options) { _, _ in nil }
+    }
+
+    /// Creates a package like ``create(at:model:options:)-(String,_,_)``, and lets a closure fill its store before the package gets its
+    /// name. If the closure throws, there is no package.
+    package static func create(
+        at path: String, model: ManagedObjectModel, options: SQLiteStoreOptions = .init(),
+        filling body: (SQLiteStore) throws -> Void
+    ) throws -> DocumentPackage {
+        try create(at: path, model: model, options: options) { store, _ in
+            try body(store)
+            return nil
+        }
+    }
+
+    /// Creates a package with the objects, the model and the protection of a store; see
+    /// ``StoreFile/convert(to:type:model:allowsRemoval:fileProtection:protectionDomain:progress:)-(String,_,_,_,_,_,_)``.
+    ///
+    /// The package is created whole, or not at all.
+    ///
+    /// - Parameters:
+    ///   - path: The package to create.
+    ///   - file: The store, which is not changed.
+    ///   - model: The model; `nil` for the one that the store contains, or else one inferred from its file.
+    ///   - progress: Called with the progress, which can be cancelled.
+    /// - Throws: ``QuireError`` with code `alreadyExists` if the path exists, or the errors of that method.
+    public static func create(
+        at path: String, from file: StoreFile, model: ManagedObjectModel? = nil,
+        progress: ((Progress) -> Void)? = nil
+    ) throws {
+        try build(at: path) { layout in
+            try file.convert(to: layout.store, type: .sqlite, model: model, progress: progress)
+            let store = try SQLiteStore.open(at: layout.store)
+            defer { try? store.close() }
+            try metadata(of: store, generation: nil).write(to: layout)
+        }
     }
 
     /// Creates a package at a URL; see ``create(at:model:options:)-(String,_,_)``.
@@ -87,14 +122,22 @@ public final class DocumentPackage: Sendable {
         at path: String, model: ManagedObjectModel, options: SQLiteStoreOptions,
         template: DocumentTemplate?
     ) throws -> DocumentPackage {
+        try create(at: path, model: model, options: options) { try template?.fill($0, in: $1) }
+    }
+
+    /// - Parameter fill: Fills the store, and returns the generation of additional content; `nil` if there is none.
+    private static func create(
+        at path: String, model: ManagedObjectModel, options: SQLiteStoreOptions,
+        fill: (SQLiteStore, DocumentPackageLayout) throws -> Int?
+    ) throws -> DocumentPackage {
         // Retained, so that an unlocked domain is still unlocked when the store is opened.
         var protection: StoreProtection?
         defer { withExtendedLifetime(protection) {} }
         let lock = try build(at: path, locking: true) { layout in
             let store = try SQLiteStore.create(at: layout.store, model: model, options: options)
             protection = store.protection
-            let generation = try template?.fill(store, in: layout)
-            try metadata(of: store, generation: generation ?? nil).write(to: layout)
+            let generation = try fill(store, layout)
+            try metadata(of: store, generation: generation).write(to: layout)
             try store.close()
         }
         let layout = DocumentPackageLayout(path: path)

@@ -134,7 +134,7 @@ private struct TemplateWriter {
     }
 }
 
-/// Writes the objects of a store as a seed, one object a line, in the format that ``TemplateSeed`` reads.
+/// Writes the objects of a store as a seed, one object a line, in the format that ``DumpReader`` reads.
 ///
 /// Each value is parsed back from its text and compared; a value that a seed cannot express is an error.
 private struct SeedWriter {

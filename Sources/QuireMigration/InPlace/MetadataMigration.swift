@@ -66,7 +66,7 @@ struct MetadataMigration {
         }
         _ = try loading.writeGreatestKeys()
         try writeMetadata(model, connection)
-        try writeModel(carried, connection)
+        try connection.writeModel(carried)
         try writeHistory(plan, connection)
         try writeMirroring(plan, connection)
         try connection.moveSynchronizedRows(movedRows(plan, schema))
@@ -116,18 +116,6 @@ struct MetadataMigration {
     ) throws {
         let new = try metadata.replacingModel(model).propertyList
         try connection.run("UPDATE Z_METADATA SET Z_PLIST = ?", new)
-    }
-
-    private func writeModel(_ model: ManagedObjectModel, _ connection: SQLiteConnection) throws {
-        if tables.contains(SQLiteTables.model) {
-            try connection.execute("DELETE FROM \(SQLiteTables.model)")
-        } else {
-            try connection.execute(SQLiteTables.createModel)
-        }
-        try connection.run(
-            "INSERT INTO \(SQLiteTables.model) VALUES (?)",
-            String(decoding: model.modelXML(), as: UTF8.self))
-        try connection.replaceModelCache(with: model)
     }
 
     /// Renumbers the entities in the persistent history. Masks of changed columns, which refer to the old schema, are cleared,

@@ -125,7 +125,7 @@ import Testing
         ),
         (
             #"{"format": "quire-dump/1", "entities": {"Post": [{"title": "x", "tags": ["q"]}]}}"#,
-            "column 74: the seed has no object “q”."
+            "column 74: the file has no object “q”."
         ),
         (
             #"{"format": "quire-dump/1", "entities": {"Post": [{"title": "x", "createdAt": "soon"}]}}"#,

@@ -99,13 +99,15 @@ import Testing
     @Test func theDefaultFolderIsTheProgramsAmongTheUsersData() {
         #expect(
             PersistentContainer.defaultDirectoryURL().path
-                == FileSystem.userDataFolder() + "/" + ProcessInfo.processInfo.processName)
+                == FileSystem.userFolder(for: .data) + "/" + ProcessInfo.processInfo.processName)
         #expect(
-            FileSystem.userDataFolder(environment: ["XDG_DATA_HOME": "/data", "HOME": "/me"])
+            FileSystem.userFolder(
+                for: .data, environment: ["XDG_DATA_HOME": "/data", "HOME": "/me"])
                 == "/data")
         // The specification has relative paths ignored.
         for environment in [["HOME": "/me"], ["XDG_DATA_HOME": "data", "HOME": "/me"]] {
-            #expect(FileSystem.userDataFolder(environment: environment) == "/me/.local/share")
+            #expect(
+                FileSystem.userFolder(for: .data, environment: environment) == "/me/.local/share")
         }
     }
 

@@ -78,7 +78,7 @@ import Testing
 
     @Test(arguments: [
         ("booksBy", ["NAME"], "needs a value for $YEARS"),
-        ("booksBy", ["NAME", "YEARS", "NMAE"], "has no variable $NMAE; it has $NAME, $YEARS"),
+        ("booksBy", ["NAME", "YEARS", "NMAE"], "has no variable $NMAE; did you mean “$NAME”?"),
         ("bookBy", ["NAME"], "did you mean “booksBy”?"),
     ])
     func mistakesAreNamed(_ name: String, _ variables: [String], _ part: String) throws {

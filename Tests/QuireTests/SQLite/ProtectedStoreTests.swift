@@ -108,6 +108,28 @@ struct ProtectedStoreTests {
     }
 
     @MainActor @Test(arguments: [SQLiteStoreOptions.Journal.writeAheadLog, .rollback])
+    func compactedStoreIsSealed(_ journal: SQLiteStoreOptions.Journal) throws {
+        func size() throws -> Int64 { try #require(try FileSystem.information(at: path)).size }
+        let store = try SQLiteStore.create(
+            at: path, model: FixtureModels.library, options: options(.complete, journal))
+        try add((0..<1000).map(String.init), to: store)
+        let request = FetchRequest(
+            "Author", predicate: try QueryPredicate(format: "NOT name ENDSWITH '7'"))
+        _ = try store.delete(BatchDeleteRequest(fetchRequest: request))
+        try store.compact()
+        try requireNoCanary()
+        let compact = try size()
+        #expect(try store.spaceUse()?.free == 0)
+        try store.close()
+        try requireNoCanary()
+        #expect(try size() == compact)
+        let reopened = try SQLiteStore.open(at: path, options: options(nil, journal))
+        #expect(try count(reopened) == 100)
+        #expect(try reopened.integrityProblems() == [])
+        try reopened.close()
+    }
+
+    @MainActor @Test(arguments: [SQLiteStoreOptions.Journal.writeAheadLog, .rollback])
     func aStoreIsReadAndWrittenWhileItsDomainIsUnlocked(
         _ journal: SQLiteStoreOptions.Journal
     ) async throws {

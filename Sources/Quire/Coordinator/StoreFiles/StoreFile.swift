@@ -219,6 +219,14 @@ extension StoreFile {
         ).write(source, progress: progress)
     }
 
+    /// Creates a store file with a model, and lets a closure fill it before it gets its name. On an error there is no file.
+    package static func create(
+        at path: String, type: StoreType, model: ManagedObjectModel,
+        filling body: (any PersistentStore) throws -> Void
+    ) throws {
+        try NewStoreFile(path: path, type: type).write(model, filling: body)
+    }
+
     /// Writes the store's contents to a new store at a URL; see
     /// ``convert(to:type:model:allowsRemoval:fileProtection:protectionDomain:progress:)-(String,_,_,_,_,_,_)``.
     ///
@@ -260,11 +268,32 @@ struct NewStoreFile {
         _ source: any PersistentStore, permissionsOf original: String? = nil,
         progress: ((Progress) -> Void)? = nil
     ) throws {
-        if FileSystem.exists(path) { throw FileSystem.failure("create", path, errno: EEXIST) }
-        try TemporarySibling.buildingFile(beside: path) { temporary in
+        try building { temporary in
             try fill(
                 temporary, from: source, permissionsOf: original ?? source.path,
                 progress: progress)
+        }
+    }
+
+    /// Writes a store that a closure fills.
+    func write(
+        _ model: ManagedObjectModel, filling body: (any PersistentStore) throws -> Void
+    ) throws {
+        let layout = try model.layout()
+        try building { temporary in
+            let store = try create(at: temporary, layout, nil)
+            do { try body(store) } catch {
+                try? store.close()
+                throw error
+            }
+            try store.close()
+        }
+    }
+
+    private func building(_ body: (String) throws -> Void) throws {
+        if FileSystem.exists(path) { throw FileSystem.failure("create", path, errno: EEXIST) }
+        try TemporarySibling.buildingFile(beside: path) { temporary in
+            try body(temporary)
             try FileSystem.synchronizeTree(FileSystem.folder(of: temporary))
             try SQLiteStore.moveIntoPlace(temporary, to: path)
         }

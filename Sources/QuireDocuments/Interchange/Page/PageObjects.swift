@@ -1,4 +1,4 @@
-import Foundation
+package import Foundation
 import Quire
 import QuireStore
 
@@ -168,14 +168,14 @@ struct PageObjects {
 }
 
 /// The types of pictures that a page shows. All of them are only pixels; SVG is not among them.
-private enum PictureType: String {
+package enum PictureType: String {
     case png = "image/png"
     case jpeg = "image/jpeg"
     case gif = "image/gif"
     case webP = "image/webp"
 
     /// The type of a file that begins with some bytes.
-    init?(ofFirstBytes bytes: Data) {
+    package init?(ofFirstBytes bytes: Data) {
         func hasBytes(_ expected: String, at offset: Int) -> Bool {
             bytes.dropFirst(offset).starts(with: expected.unicodeScalars.map { UInt8($0.value) })
         }

@@ -65,7 +65,7 @@ enum PageScript {
 
         // Labels
 
-        const labelNames = ["name", "title", "label", "subject", "fullName", "displayName", "lastName", "summary", "text"];
+        const labelNames = \#(ObjectLabel.names);
 
         /** The attribute that names an entity's objects. */
         function labelProperty(entity) {

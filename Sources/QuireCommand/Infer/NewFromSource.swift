@@ -1,0 +1,135 @@
+import ArgumentParser
+import Foundation
+import Quire
+import QuireDocuments
+import QuireSQLite
+
+/// The options of `quire new` for a document of data that exist: `--from` and what belongs to it.
+struct NewFromSource: ParsableArguments {
+    @Option(
+        help: ArgumentHelp(
+            "Data to begin with: a CSV, TSV, JSON or JSON lines file, a SQLite database, or a store or document.",
+            valueName: "SOURCE"),
+        completion: .file())
+    var from: String?
+
+    @Option(help: ArgumentHelp("The entity of the rows of a file.", valueName: "NAME"))
+    var entity: String?
+
+    @Option(
+        help: ArgumentHelp(
+            "The format of the file: csv, tsv, json or jsonl; without it its extension decides.",
+            valueName: "FORMAT"))
+    var format: ImportRows.Format?
+
+    @Option(help: ArgumentHelp("Field delimiter of a CSV file, such as ';'.", valueName: "C"))
+    var delimiter: String?
+
+    @Flag(name: .shortAndLong, help: "Do not ask whether the model is right.")
+    var yes = false
+
+    @Flag(help: "Print the model that the document would have, and make nothing.")
+    var dryRun = false
+
+    func validate() throws {
+        if from == nil, entity != nil || format != nil || delimiter != nil || yes || dryRun {
+            throw ValidationError(
+                "--entity, --format, --delimiter, --yes and --dry-run go with --from.")
+        }
+        if let delimiter, ImportVerb.byte(delimiter) == nil {
+            throw ValidationError("--delimiter takes one ASCII character.")
+        }
+    }
+
+    /// Data for a new document.
+    enum Source {
+        /// Objects of a store.
+        case store(StoreFile, ManagedObjectModel?)
+        /// Rows, with the model for them.
+        case rows(InferredImport, isInferred: Bool)
+    }
+
+    /// Finds out what the source is, and infers a model if it has none.
+    ///
+    /// - Parameter modelPath: The model to use.
+    /// - Throws: `QuireError` with code `notFound`, `invalidFormat`, `unsupported`, …
+    func source(_ path: String, modelPath: String?) throws -> Source {
+        let model = try modelPath.map(ModelSource.model)
+        if let format = format ?? .init(path: path) {
+            let file = try ProgressBar.showing("Reading \(path)", of: .bytes) {
+                try InputFile.rereadable(path, progress: $0)
+            }
+            if let model { return .rows(try rows(of: file, format, model), isInferred: false) }
+            let inferred = try ProgressBar.showing("Reading \(path)", of: .rows) {
+                try RecordInference.infer(
+                    from: file, format, delimiter: delimiter.flatMap(ImportVerb.byte),
+                    entity: entity, progress: $0)
+            }
+            return .rows(inferred, isInferred: true)
+        }
+        if path == "-" {
+            throw Failure(
+                sentence: "Specify the format of standard input with --format.", status: .usage)
+        }
+        if try DocumentPath.kind(of: path) == .store, DatabaseTables.isDatabase(path),
+            try !DatabaseTables.isStore(path)
+        {
+            if model != nil {
+                throw Failure(
+                    sentence:
+                        "“\(path)” has several tables; make the document with --model, and import each with “quire import --table”.",
+                    status: .usage)
+            }
+            return .rows(try DatabaseInference.infer(from: path), isInferred: true)
+        }
+        return .store(try ConvertCommand.store(at: path), model)
+    }
+
+    /// The rows of a file for a given model.
+    private func rows(
+        of file: RereadableFile, _ format: ImportRows.Format, _ model: ManagedObjectModel
+    ) throws -> InferredImport {
+        let layout = try model.layout()
+        let concrete = layout.entities.filter { !$0.isAbstract }.map(\.name)
+        let named = InferredNames.entity(ModelSource.versionName(of: file.path))
+        let found =
+            try entity.map { try layout.requireConcreteEntity(named: $0).name }
+            ?? (concrete.contains(named) ? named : concrete.count == 1 ? concrete[0] : nil)
+        guard let found else {
+            throw Failure(
+                sentence:
+                    "Specify the entity of the rows with --entity: \(concrete.joined(separator: ", ")).",
+                status: .usage)
+        }
+        var result = InferredImport(model: model)
+        result.passes = [
+            InferredImport.Pass(
+                entity: found,
+                source: .file(file, format, delimiter: delimiter.flatMap(ImportVerb.byte)))
+        ]
+        return result
+    }
+}
+
+extension InferredImport {
+    /// Imports the rows into a new store.
+    @MainActor
+    func fill(_ store: any PersistentStore, path: String) throws {
+        for pass in passes {
+            let document = DocumentSession(filling: store, path: path)
+            let rows = try rows(of: pass, in: document.layout)
+            let matching = pass.key.map {
+                var matching = ImportMatching(keys: [$0], conflict: .update)
+                matching.insertsOthers = false
+                return matching
+            }
+            try ProgressBar.showing("Importing \(rows.path)", of: .rows) {
+                _ = try ObjectImport(
+                    document: document, matching: matching, makesRelated: pass.makesRelated,
+                    progress: $0
+                ).run(rows)
+            }
+            try document.context.save()
+        }
+    }
+}

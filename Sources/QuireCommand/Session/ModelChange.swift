@@ -1,0 +1,103 @@
+import ArgumentParser
+import Foundation
+import Quire
+import QuireDocuments
+
+/// The options of commands that change the model of a document.
+struct ModelChangeOptions: ParsableArguments {
+    @Flag(help: "Print what would be changed and removed, and change nothing.")
+    var dryRun = false
+
+    @Flag(
+        name: .shortAndLong, help: "Do not ask, and remove values that the model has no place for.")
+    var yes = false
+
+    @Flag(help: "Keep no version of the document, or copy of the store, from before.")
+    var noBackup = false
+
+    @OptionGroup var opening: OpeningOptions
+    @OptionGroup var wait: WaitOption
+}
+
+/// A change of the model of a document, which is migrated at once.
+@MainActor
+struct ModelChange {
+    let path: String
+    let options: ModelChangeOptions
+    /// The model that the document has.
+    let model: ManagedObjectModel
+
+    /// Reads the model of a document.
+    init(of path: String, _ options: ModelChangeOptions) async throws {
+        self.path = path
+        self.options = options
+        if try DocumentPath.kind(of: path) == .archive { throw DocumentPath.archiveError(path) }
+        try options.opening.unlock.unlock(path)
+        model = try ModelSource.model(at: path)
+    }
+
+    /// Shows the differences of the new model, and migrates the document to it.
+    ///
+    /// - Parameter asks: Whether to ask on a terminal even if nothing is removed.
+    /// - Throws: `QuireError` with code `invalidModel` or `incompatibleModel`, or `removalDenied` if values would be removed
+    ///   and nobody allowed it.
+    func migrate(to new: ManagedObjectModel, asking asks: Bool = false) throws {
+        try new.validate()
+        let difference = ModelDifference(from: model, to: new)
+        var migration = StoreMigrationOptions()
+        migration.keepsVersion = !options.noBackup
+        migration.versions = ["new": new]
+        var plan = try DocumentMigration(of: path, to: new, migration, waiting: options.wait)
+        let changes = difference.changes.map(\.description)
+        let json = options.opening.json
+        let isSame = new == model
+        if !json {
+            let output = Output(json: false)
+            for line in isSame ? ["The model is the same."] : changes { try output.print(line) }
+            if options.dryRun, !plan.removals.isEmpty {
+                try output.print("It would remove \(plan.removals.list).")
+            }
+            try output.flush()
+        }
+        var backup: String?
+        if !isSame, !options.dryRun {
+            guard try isAllowed(plan.removals, asks) else { return }
+            backup = try plan.run(allowingRemoval: !plan.removals.isEmpty)
+        }
+        try Output.printResult(
+            json: json, reportsChanges: !isSame && !options.dryRun, levels: 2,
+            lines(removals: plan.removals, backup: backup, isDone: !isSame && !options.dryRun)
+        ) {
+            .object([
+                "path": .string(path), "dryRun": .boolean(options.dryRun),
+                "changes": .array(changes.map { .string($0) }),
+                "removals": .array(plan.removals.map { .string($0.description) }),
+                "backup": JSONValue(backup),
+            ])
+        }
+    }
+
+    private func isAllowed(_ removals: [MigrationRemoval], _ asks: Bool) throws -> Bool {
+        if options.yes { return true }
+        if Confirmation.isPossible, asks || !removals.isEmpty {
+            let loss = removals.isEmpty ? "" : " and remove \(removals.list)"
+            return Confirmation.ask(
+                "Change the model of \(path)\(loss)?", default: removals.isEmpty)
+        }
+        if removals.isEmpty { return true }
+        throw QuireError(
+            .removalDenied,
+            "The change would remove \(removals.list) of “\(path)”. Add --yes to remove them.",
+            file: path)
+    }
+
+    private func lines(removals: [MigrationRemoval], backup: String?, isDone: Bool) -> [String] {
+        guard isDone else { return [] }
+        var lines = removals.isEmpty ? [] : ["Removed \(removals.list)."]
+        if let backup {
+            let isPackage = (try? DocumentPath.kind(of: path)) == .package
+            lines.append("As it was: \(isPackage ? "version " : "")\(backup)")
+        }
+        return lines
+    }
+}

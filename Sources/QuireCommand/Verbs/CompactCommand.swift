@@ -1,0 +1,65 @@
+import ArgumentParser
+import Quire
+import QuireSQLite
+
+/// `quire compact PATH`
+struct CompactCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "compact",
+        abstract: "Rebuilds the database of a document or a store at minimal size.",
+        discussion: """
+            Gives the space of deleted objects and values back to the file system. The content stays the \
+            same. For a while it needs up to twice the space of the compact database; if the disk is full, \
+            the document stays as it was. XML and binary stores are always compact. quire history purge \
+            and quire versions prune remove old transactions and versions first. The next version takes \
+            the space of the whole database, because its pages have moved. quire stats shows what takes \
+            up space.
+
+            EXAMPLES:
+              quire compact Library.quire
+              quire compact Recipes.sqlite --json
+            """)
+
+    @Argument(help: ArgumentHelp("A document or a store.", valueName: "PATH"))
+    var path: String
+
+    @OptionGroup var options: DocumentOptions
+    @OptionGroup var unlock: UnlockOptions
+    @OptionGroup var wait: WaitOption
+
+    @MainActor
+    func run() async throws {
+        try unlock.unlock(path)
+        let document = try await DocumentSession.open(
+            path, modelPath: options.model, access: .write, waiting: wait)
+        let storePath = document.store.path ?? path
+        let before = try size(ofStoreAt: storePath)
+        let isDatabase = try await document.closing {
+            if let note = document.modelNote { Output.report(note) }
+            guard let store = document.store as? SQLiteStore else { return false }
+            try ProgressBar.showing("Compacting \(path)", of: .fraction) { _ in
+                try store.compact()
+            }
+            return true
+        }
+        let after = try size(ofStoreAt: storePath)
+        let line =
+            !isDatabase
+            ? "“\(path)” is always compact: only SQLite stores can be rebuilt."
+            : after < before
+                ? "Compacted \(path) from \(before) to \(after) bytes."
+                : "“\(path)” was compact: \(after) bytes."
+        try Output.printResult(json: options.json, reportsChanges: true, levels: 0, [line]) {
+            .object([
+                "path": .string(path), "before": .integer(before), "after": .integer(after),
+            ])
+        }
+    }
+
+    /// The size of a store's file and its log.
+    private func size(ofStoreAt path: String) throws -> Int64 {
+        try ["", "-wal"].reduce(0) { size, suffix in
+            try size + (FileSystem.information(at: path + suffix)?.size ?? 0)
+        }
+    }
+}

@@ -1,0 +1,198 @@
+import ArgumentParser
+import Foundation
+import Quire
+
+/// `quire model add DOCUMENT PART …`
+struct ModelAddCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "add",
+        abstract: "Adds entities, properties, constraints and indexes to the model of a document.",
+        discussion: """
+            PART is ENTITY, ENTITY.PROPERTY with its type, or ENTITY with a line of the text form of models \
+            (see “quire model print”). A relationship gets its inverse, unless that exists. The document is \
+            migrated at once; its state before is kept as a version.
+
+            EXAMPLES:
+              quire model add Library.quire Publisher
+              quire model add Library.quire 'Book.notes: string, max 1000'
+              quire model add Library.quire 'Book.publisher: -> Publisher.books'
+              quire model add Library.quire 'Book unique isbn' --dry-run
+            """)
+
+    @Argument(help: ArgumentHelp("A document or a store.", valueName: "PATH"))
+    var path: String
+
+    @Argument(help: ArgumentHelp("What to add, as a line of a model.", valueName: "PART"))
+    var parts: [String]
+
+    @OptionGroup var options: ModelChangeOptions
+
+    @MainActor
+    func run() async throws {
+        let change = try await ModelChange(of: path, options)
+        var model = change.model
+        for part in parts { try model.add(Self.addition(part)) }
+        try change.migrate(to: model)
+    }
+
+    /// The model of the entity that a part is, or is of.
+    private static func addition(_ part: String) throws -> ManagedObjectModel {
+        let end = part.firstIndex { $0 == "." || $0 == ":" || $0 == " " || $0 == "," }
+        let entity = part[..<(end ?? part.endIndex)]
+        let rest = part[(end ?? part.endIndex)...]
+        let isLine = rest.first == "." || rest.first == " " && !rest.dropFirst().hasPrefix(":")
+        let text =
+            isLine ? "entity \(entity)\n\(rest.dropFirst())\n" : "entity \(entity)\(rest)\n"
+        do {
+            return try ManagedObjectModel(modelText: Data(text.utf8), name: "model")
+        } catch var error as QuireError {
+            // The part is its own place.
+            let message = error.message.replacing(#/^model, line \d+, column \d+: /#, with: "")
+            error.message = "“\(part)”: \(message)"
+            error.subject.file = nil
+            error.subject.position = nil
+            throw error
+        }
+    }
+}
+
+/// `quire model rename DOCUMENT OLD NEW`
+struct ModelRenameCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "rename",
+        abstract: "Renames an entity or a property in the model of a document.",
+        discussion: """
+            The objects and values are kept: the new name gets the old one as its renaming identifier. \
+            Predicates and expressions of the model stay as they are written; those with the old name are \
+            reported.
+
+            EXAMPLES:
+              quire model rename Library.quire Book.title name
+              quire model rename Library.quire Friend Borrower
+            """)
+
+    @Argument(help: ArgumentHelp("A document or a store.", valueName: "PATH"))
+    var path: String
+
+    @Argument(help: ArgumentHelp("An entity, or a property.", valueName: "ENTITY[.PROPERTY]"))
+    var old: String
+
+    @Argument(help: ArgumentHelp("The new name.", valueName: "NEW"))
+    var new: String
+
+    @OptionGroup var options: ModelChangeOptions
+
+    @MainActor
+    func run() async throws {
+        let change = try await ModelChange(of: path, options)
+        var model = change.model
+        let part = ModelPart(old)
+        if let property = part.property {
+            try model.renameProperty(property, of: part.entity, to: new)
+        } else {
+            try model.renameEntity(part.entity, to: new)
+        }
+        part.reportMentions(in: model)
+        try change.migrate(to: model)
+    }
+}
+
+/// `quire model remove DOCUMENT PART …`
+struct ModelRemoveCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "remove",
+        abstract: "Removes entities and properties from the model of a document.",
+        discussion: """
+            Objects and values that are removed are counted first: you are asked on a terminal, and elsewhere \
+            --yes is needed. Inverses, constraints, indexes and fetch requests of what is removed go with it. \
+            The document's state before is kept as a version.
+
+            EXAMPLES:
+              quire model remove Library.quire Book.notes --dry-run
+              quire model remove Library.quire Loan --yes
+            """)
+
+    @Argument(help: ArgumentHelp("A document or a store.", valueName: "PATH"))
+    var path: String
+
+    @Argument(help: ArgumentHelp("Entities and properties.", valueName: "ENTITY[.PROPERTY]"))
+    var parts: [String]
+
+    @OptionGroup var options: ModelChangeOptions
+
+    @MainActor
+    func run() async throws {
+        let change = try await ModelChange(of: path, options)
+        var model = change.model
+        for part in parts.map(ModelPart.init) {
+            if let property = part.property {
+                try model.removeProperty(property, of: part.entity)
+            } else {
+                try model.removeEntity(part.entity)
+            }
+            part.reportMentions(in: model)
+        }
+        try change.migrate(to: model)
+    }
+}
+
+/// `quire model set DOCUMENT PART OPTION=VALUE …`
+struct ModelSetCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "set",
+        abstract: "Changes options of an entity or a property in the model of a document.",
+        discussion: """
+            The options are those of the text form of models: required, default, min, max, matches, external, \
+            ordered, delete and others. An option that stands alone takes true or false; an empty value \
+            resets another. The type of an attribute is changed with type=TYPE.
+
+            EXAMPLES:
+              quire model set Library.quire Book.title required max=200
+              quire model set Library.quire Book.year type=integer32 min=1450
+              quire model set Library.quire Author.books delete=cascade
+            """)
+
+    @Argument(help: ArgumentHelp("A document or a store.", valueName: "PATH"))
+    var path: String
+
+    @Argument(help: ArgumentHelp("An entity, or a property.", valueName: "ENTITY[.PROPERTY]"))
+    var part: String
+
+    @Argument(help: ArgumentHelp("Options with their values.", valueName: "OPTION[=VALUE]"))
+    var settings: [String]
+
+    @OptionGroup var options: ModelChangeOptions
+
+    @MainActor
+    func run() async throws {
+        let change = try await ModelChange(of: path, options)
+        var model = change.model
+        let part = ModelPart(part)
+        let settings = settings.map { word -> (name: String, value: String?) in
+            guard let mark = word.firstIndex(of: "=") else { return (word, nil) }
+            return (String(word[..<mark]), String(word[mark...].dropFirst()))
+        }
+        try model.set(settings, ofProperty: part.property, of: part.entity)
+        try change.migrate(to: model)
+    }
+}
+
+/// An entity or a property, as `Book` or `Book.title`.
+private struct ModelPart {
+    let entity: String
+    let property: String?
+
+    init(_ text: String) {
+        let parts = text.split(separator: ".", maxSplits: 1, omittingEmptySubsequences: false)
+        entity = String(parts[0])
+        property = parts.count > 1 ? String(parts[1]) : nil
+    }
+
+    /// Reports the predicates and expressions of a model that still have the name.
+    func reportMentions(in model: ManagedObjectModel) {
+        let name = property ?? entity
+        for part in model.parts(mentioning: name) {
+            Output.report("The \(part) mentions “\(name)”; change it with “quire model edit”.")
+        }
+    }
+}
