@@ -215,7 +215,7 @@ import Testing
             "C", "CLASS", "COLUMN", "DATE", "DATE|NUMBER|TOKEN", "EXTENSION", "IDENTITY", "KEY",
             "KEY=VALUE",
             "L", "N", "N(s|m|h|d|w)", "NAME", "NAME=value", "NUMBER", "PART", "PATTERN", "REPLICA",
-            "OPTION[=VALUE]",
+            "OPTION[=VALUE]", "NEW",
             "SECONDS",
             "TEXT", "TRANSACTION", "V", "WORD",
         ]

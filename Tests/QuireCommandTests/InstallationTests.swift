@@ -111,12 +111,12 @@ import Testing
     }
 
     @Test func usageIsBrokenOutsideOfBrackets() throws {
-        let help = try shell.output("COLUMNS=60 quire new --help")
+        let help = try shell.output("COLUMNS=60 quire extract --help")
         #expect(
             help.contains(
                 """
-                USAGE: quire new <PATH> [--template <T>]
-                       [--model <M.xcdatamodeld>] [--class <CLASS>]
+                USAGE: quire extract <ARCHIVE> <PATH> [--keep-damage]
+                       [--json] [--key-file <FILE>] [--passphrase-fd <N>]
                 """))
     }
 
