@@ -46,8 +46,9 @@ help:
 FLAGS := -c release -debug-info-format none -Xswiftc -Onone -Xswiftc -enable-testing
 PLAIN := swift build --scratch-path .build/plain $(FLAGS)
 
-# One file that needs no Swift on the machine. `make program` builds it only, for whoever installs as root.
-INSTALLED := swift build --scratch-path .build/installed -c release --static-swift-stdlib -debug-info-format none --product quire
+# The command finds Swift's libraries beside it, and needs no toolchain. They are not linked statically, because Foundation of
+# Swift 6.3 then cannot write property lists. `make program` only builds it, for an installation as root.
+INSTALLED := swift build -c release --product quire -Xlinker -rpath -Xlinker '$$ORIGIN/../lib/quire'
 
 program:
 	@.ci/install-packages $(BUILD_PACKAGES)

@@ -87,6 +87,8 @@ import Testing
         try makeLibrary()
         #expect(try await candidates("fetch", "L.quire", "B") == ["Book"])
         #expect(try await candidates("model", "L.quire", "Au") == ["Author"])
+        #expect(try await candidates("model", "remove", "L.quire", "Au") == ["Author", "Author."])
+        #expect(try await candidates("model", "set", "L.quire", "Book.ti") == ["Book.title"])
         #expect(try await candidates("fetch", "L.quire", "Book", "--sort", "-y") == ["-year"])
         #expect(
             try await candidates("fetch", "L.quire", "Book", "--columns=title,author.n") == [
@@ -146,6 +148,7 @@ import Testing
                 "as handed in", "latest",
             ])
         #expect(try await candidates("diff", "L.quire", "as") == ["as handed in"])
+        #expect(try await candidates("versions", "diff", "L.quire", "as") == ["as handed in"])
         #expect(try files("diff", "L.quire", "x") == .files)
         #expect(try await candidates("content", "get", "L.quire", "we") == ["web/my notes.txt"])
     }
@@ -212,6 +215,7 @@ import Testing
             "C", "CLASS", "COLUMN", "DATE", "DATE|NUMBER|TOKEN", "EXTENSION", "IDENTITY", "KEY",
             "KEY=VALUE",
             "L", "N", "N(s|m|h|d|w)", "NAME", "NAME=value", "NUMBER", "PART", "PATTERN", "REPLICA",
+            "OPTION[=VALUE]", "NEW",
             "SECONDS",
             "TEXT", "TRANSACTION", "V", "WORD",
         ]

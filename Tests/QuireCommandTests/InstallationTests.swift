@@ -45,7 +45,7 @@ import Testing
             "bin/quire", "share/man/man1/quire.1", "share/man/man1/quire-fetch.1",
             "share/man/man7/quire-predicates.7", "share/man/man7/quire-environment.7",
             "share/bash-completion/completions/quire", "share/zsh/site-functions/_quire",
-            "share/fish/vendor_completions.d/quire.fish",
+            "share/fish/vendor_completions.d/quire.fish", "lib/quire/libswiftCore.so",
         ] {
             #expect(files.contains("./usr/\(file)\n"))
         }
@@ -111,12 +111,12 @@ import Testing
     }
 
     @Test func usageIsBrokenOutsideOfBrackets() throws {
-        let help = try shell.output("COLUMNS=60 quire new --help")
+        let help = try shell.output("COLUMNS=60 quire extract --help")
         #expect(
             help.contains(
                 """
-                USAGE: quire new <PATH> [--template <T>]
-                       [--model <M.xcdatamodeld>] [--class <CLASS>]
+                USAGE: quire extract <ARCHIVE> <PATH> [--keep-damage]
+                       [--json] [--key-file <FILE>] [--passphrase-fd <N>]
                 """))
     }
 

@@ -25,7 +25,8 @@ struct CommandCompletion {
         case commands
         case documentTemplates, classTemplates
         /// Of the document.
-        case entities, objects, objectsOrEntities, assignments, objectsOrAssignments, keys,
+        case entities, entitiesOrProperties, objects, objectsOrEntities, assignments,
+            objectsOrAssignments, keys,
             binaryAttributes, columnMappings
         case fetchRequests, contentFiles, keySlots, versions, versionsOrFiles
         /// Of the model at the path.
@@ -220,10 +221,11 @@ struct CommandCompletion {
         "PATH": .files, "DOCUMENT": .files, "STORE": .files, "ARCHIVE": .files, "MODEL": .files,
         "DAMAGED": .files,
         "OLD": .files, "BASE": .files, "OURS": .files, "THEIRS": .files, "NEW": .files,
-        "OTHER": .files, "FILE": .files, "OUT": .files,
+        "OTHER": .files, "FILE": .files, "OUT": .files, "SOURCE": .files,
         "KEYBAG": .files, "M": .files,
         "M.xcdatamodeld": .files, "M.xcmappingmodel": .files, "FOLDER": .folders,
-        "ENTITY": .entities, "OBJECT": .objects, "ID": .objects, "ID|ENTITY": .objectsOrEntities,
+        "ENTITY": .entities, "ENTITY[.PROPERTY]": .entitiesOrProperties,
+        "OBJECT": .objects, "ID": .objects, "ID|ENTITY": .objectsOrEntities,
         "ID|ENTITY|k=v": .objectsOrAssignments, "k=v": .assignments, "ATTRIBUTE": .binaryAttributes,
         "COLUMN=PROPERTY": .columnMappings, "a,b": .keys, "a,b.c": .keys, "k,-k": .keys, "F": .keys,
         "VERSION": .versions, "SINCE": .versionsOrFiles, "T": .documentTemplates, "word": .commands,
@@ -234,7 +236,10 @@ struct CommandCompletion {
         "content list FILE": .contentFiles, "content get FILE": .contentFiles,
         "content remove FILE": .contentFiles,
         "content add --to": .nothing, "export --sign": .files, "keys remove KEY": .keySlots,
-        "model show --template": .fetchRequests, "model --template": .fetchRequests,
+        "fetch --template": .fetchRequests, "explain --template": .fetchRequests,
+        "versions diff OLD": .versions, "versions diff NEW": .versions,
+        "model rename NEW": .nothing, "model show --template": .fetchRequests,
+        "model --template": .fetchRequests,
         "model generate --template": .classTemplates,
         "model print --version": .modelVersions, "model check --version": .modelVersions,
         "model compile --version": .modelVersions, "model diff --from": .modelVersions,

@@ -63,7 +63,8 @@ extension CommandCompletion {
     /// Whether the candidates depend on what is in the document.
     private var isInDocument: Bool {
         switch values {
-        case .entities, .objects, .objectsOrEntities, .assignments, .objectsOrAssignments, .keys,
+        case .entities, .entitiesOrProperties, .objects, .objectsOrEntities, .assignments,
+            .objectsOrAssignments, .keys,
             .binaryAttributes, .columnMappings, .fetchRequests, .contentFiles:
             true
         case .nothing, .files, .folders, .list, .commands, .documentTemplates, .classTemplates,
@@ -117,6 +118,17 @@ extension CommandCompletion {
             return layout.entities.filter { !isNew || !$0.isAbstract }.map {
                 Candidate(text: $0.name)
             }
+        case .entitiesOrProperties:
+            guard let mark = value.firstIndex(of: ".") else {
+                return layout.entities.flatMap {
+                    [
+                        Candidate(text: $0.name),
+                        Candidate(text: $0.name + ".", isUnfinished: true),
+                    ]
+                }
+            }
+            let entity = layout.entity(named: String(value[..<mark]))
+            return entity?.propertyNames.map { Candidate(text: String(value[...mark]) + $0) } ?? []
         case .objects: return try objects(value, in: document)
         case .objectsOrEntities:
             let entities =

@@ -24,7 +24,7 @@ struct CompactCommand: AsyncParsableCommand {
     var path: String
 
     @OptionGroup var options: DocumentOptions
-    @OptionGroup var unlock: UnlockOptions
+    @OptionGroup(title: HelpText.keys) var unlock: UnlockOptions
     @OptionGroup var wait: WaitOption
 
     @MainActor
