@@ -139,10 +139,11 @@ extension DocumentPackage {
         return report
     }
 
-    /// Copies the additional content that belongs to a recovered store.
+    /// Copies the additional content that belongs to a recovered or converted store, which refers to none if there is none.
     ///
-    /// - Returns: The generation to which the damaged store refers, and the one that was copied, to which the new store refers.
-    private static func bringContent(
+    /// - Returns: The generation to which the store referred, and the one that was copied, to which it refers now.
+    @discardableResult
+    static func bringContent(
         from old: DocumentPackageLayout?, to layout: DocumentPackageLayout, _ store: SQLiteStore
     ) throws -> (named: Int?, brought: Int?) {
         let content = AdditionalContentStore(

@@ -104,6 +104,8 @@ public final class DocumentPackage: Sendable {
             try file.convert(to: layout.store, type: .sqlite, model: model, progress: progress)
             let store = try SQLiteStore.open(at: layout.store)
             defer { try? store.close() }
+            // The store of a document refers to its additional content.
+            try bringContent(from: nil, to: layout, store)
             try metadata(of: store, generation: nil).write(to: layout)
         }
     }
