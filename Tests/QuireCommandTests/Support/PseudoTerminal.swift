@@ -44,19 +44,24 @@ final class PseudoTerminal {
         _ = Array(text.utf8).withUnsafeBytes { write(controller, $0.baseAddress, $0.count) }
     }
 
-    /// What programs have printed since the last time, until a text has come.
+    private var rest: [UInt8] = []
+
+    /// What programs have printed since the last time, up to a text. What has come after it is for the next time.
     ///
     /// - Throws: If it does not come within a minute.
     func read(until end: String) throws -> String {
-        var bytes: [UInt8] = []
-        while !String(decoding: bytes, as: UTF8.self).contains(end) {
+        let end = Array(end.utf8)
+        while true {
+            if let found = rest.firstRange(of: end) {
+                defer { rest.removeSubrange(..<found.upperBound) }
+                return String(decoding: rest[..<found.upperBound], as: UTF8.self)
+            }
             var events = pollfd(fd: controller, events: Int16(POLLIN), revents: 0)
             guard poll(&events, 1, 60_000) == 1 else { throw POSIXError(.ETIMEDOUT) }
             var buffer = [UInt8](repeating: 0, count: 4096)
             let count = Glibc.read(controller, &buffer, buffer.count)
             guard count > 0 else { throw POSIXError(.EIO) }
-            bytes += buffer[..<count]
+            rest += buffer[..<count]
         }
-        return String(decoding: bytes, as: UTF8.self)
     }
 }
