@@ -1,6 +1,5 @@
 import Foundation
 import Quire
-import QuireQuery
 
 /// The changes that assignments make to objects: resolved against a model and a document, first all of them, and then applied.
 ///

@@ -2,7 +2,7 @@ import CEdit
 import Dispatch
 import Foundation
 import Glibc
-import QuireSystem
+import Quire
 
 /// Reads lines from a terminal, with editing, a history and completion, by libedit.
 ///
