@@ -21,7 +21,7 @@ struct ComparisonOptions: ParsableArguments {
     /// Prints what a body compares, and ends as the options ask for.
     @MainActor
     func run(json: Bool, _ body: (inout StateComparison) throws -> Void) throws {
-        let pager = Pager.start()
+        let pager = Pager()
         defer { pager?.finish() }
         var comparison = StateComparison(self, Output(json ? .json : .table, pager: pager))
         do {

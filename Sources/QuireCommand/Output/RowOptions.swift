@@ -90,7 +90,7 @@ struct RowOptions: PrintingOptions {
         // A session's JSON is an option of the command line.
         let format = try chosen ?? (format == .table ? Defaults.current().format : nil) ?? format
         guard let path = output else {
-            let pager = reportsChanges ? nil : Pager.start()
+            let pager = reportsChanges ? nil : Pager()
             defer { pager?.finish() }
             let output = Output(
                 format, hasHeader: !noHeaders, compact: compact,

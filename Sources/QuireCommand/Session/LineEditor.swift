@@ -131,6 +131,8 @@ final class LineEditor: LineSource, @unchecked Sendable {
         drainWake()
         isEditing.withLock { $0 = true }
         defer { isEditing.withLock { $0 = false } }
+        // Before the prompt is shown: the terminal would take a Ctrl-D that comes in between for itself.
+        quire_edit_prepare_terminal(editor, 1)
         var count: Int32 = 0
         let line = el_gets(editor, &count)
         if isInterrupted { writeOut("^C\n") }

@@ -1,5 +1,6 @@
 import Foundation
 import Glibc
+import Testing
 
 /// A terminal without a window.
 final class PseudoTerminal {
@@ -57,7 +58,12 @@ final class PseudoTerminal {
                 return String(decoding: rest[..<found.upperBound], as: UTF8.self)
             }
             var events = pollfd(fd: controller, events: Int16(POLLIN), revents: 0)
-            guard poll(&events, 1, 60_000) == 1 else { throw POSIXError(.ETIMEDOUT) }
+            guard poll(&events, 1, 60_000) == 1 else {
+                let seen = String(decoding: rest, as: UTF8.self).debugDescription
+                Issue.record(
+                    "“\(String(decoding: end, as: UTF8.self))” has not come, only \(seen).")
+                throw POSIXError(.ETIMEDOUT)
+            }
             var buffer = [UInt8](repeating: 0, count: 4096)
             let count = Glibc.read(controller, &buffer, buffer.count)
             guard count > 0 else { throw POSIXError(.EIO) }
