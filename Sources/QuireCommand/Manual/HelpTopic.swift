@@ -145,11 +145,15 @@ struct HelpTopic: Sendable {
                   QUIRE_TEMPLATES      the only folder of templates for documents
                   QUIRE_LOG            a level, such as debug: shows the library's log
                   QUIRE_SQL_DEBUG      1 to 4: shows the SQL statements
+                  QUIRE_PAGER, PAGER   the program for what does not fit on the screen, by default
+                                       less; empty for none
+                  VISUAL, EDITOR       the editor of model edit
                   COLUMNS              the width of help and tables
                   NO_COLOR             no colours
                   CLICOLOR_FORCE       1: colours also in files and pipes
                   XDG_CONFIG_HOME      instead of ~/.config
                   XDG_DATA_HOME        instead of ~/.local/share
+                  XDG_STATE_HOME       instead of ~/.local/state
                 """
             ),
             (
@@ -158,6 +162,7 @@ struct HelpTopic: Sendable {
                   ~/.config/quire/config          your defaults for options
                   .quirerc                        defaults for the documents beside it
                   ~/.local/share/quire/Templates  your templates for documents
+                  ~/.local/state/quire/history    the lines of your sessions
                 """
             ),
             (

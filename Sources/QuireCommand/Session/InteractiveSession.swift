@@ -250,10 +250,13 @@ struct DocumentLine {
 
     /// - Returns: `nil` if the words are another line.
     init?(_ words: [String]) {
-        let name = words.prefix { !$0.hasPrefix("-") }.prefix(2).joined(separator: " ")
-        if words.count == 1, name == "diff" { return nil }
-        for (length, name) in [(2, name), (1, words.first ?? "")] {
-            guard let reads = Self.commands[name] else { continue }
+        // Alone, it prints the unsaved changes.
+        if words == ["diff"] { return nil }
+        let names = words.prefix { !$0.hasPrefix("-") }
+        for length in [2, 1] where names.count >= length {
+            guard let reads = Self.commands[names.prefix(length).joined(separator: " ")] else {
+                continue
+            }
             (commandLength, self.reads, self.words) = (length, reads, words)
             return
         }
