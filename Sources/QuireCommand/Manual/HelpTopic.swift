@@ -145,8 +145,7 @@ struct HelpTopic: Sendable {
                   QUIRE_TEMPLATES      the only folder of templates for documents
                   QUIRE_LOG            a level, such as debug: shows the library's log
                   QUIRE_SQL_DEBUG      1 to 4: shows the SQL statements
-                  QUIRE_PAGER, PAGER   the program for what does not fit on the screen, by default
-                                       less; empty for none
+                  QUIRE_PAGER, PAGER   shows output longer than the screen; empty: none
                   VISUAL, EDITOR       the editor of model edit
                   COLUMNS              the width of help and tables
                   NO_COLOR             no colours
