@@ -235,6 +235,29 @@ import Testing
         check(try CommandDescription(SessionCommand.self), [])
     }
 
+    @Test func commandsOfDocumentsAreLinesOfSessions() throws {
+        // A session has no use for these: they create the document, concern another one, or do not end.
+        let others: Set = [
+            "new", "open", "watch", "repair", "unlock", "lock", "sync watch", "model show",
+            "model compile", "model merge", "library rename", "library duplicate", "library trash",
+            "library restore",
+        ]
+        func leaves(_ command: CommandDescription, _ path: [String]) -> [[String]] {
+            let below = (command.subcommands ?? []).filter { $0.commandName != "help" }
+            let first = command.arguments?.first { $0.kind == .positional }?.valueName
+            if below.isEmpty { return ["PATH", "DOCUMENT", "MODEL"].contains(first) ? [path] : [] }
+            return below.flatMap { leaves($0, path + [$0.commandName]) }
+        }
+        let lines = Set(SessionCommand.configuration.subcommands.map { $0._commandName })
+        let names = leaves(try CommandDescription(QuireCommand.self), []).map {
+            $0.joined(separator: " ")
+        }
+        for name in names where !lines.contains(name) && !others.contains(name) {
+            #expect(DocumentLine.commands[name] != nil, "\(name)")
+        }
+        #expect(Set(DocumentLine.commands.keys).isSubset(of: names))
+    }
+
     // MARK: - Shells
 
     /// What bash lists for a command line that is typed up to its end.

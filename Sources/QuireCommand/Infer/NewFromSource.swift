@@ -16,14 +16,7 @@ struct NewFromSource: ParsableArguments {
     @Option(help: ArgumentHelp("The entity of the rows of a file.", valueName: "NAME"))
     var entity: String?
 
-    @Option(
-        help: ArgumentHelp(
-            "The format of the file: csv, tsv, json or jsonl; without it its extension decides.",
-            valueName: "FORMAT"))
-    var format: ImportRows.Format?
-
-    @Option(help: ArgumentHelp("Field delimiter of a CSV file, such as ';'.", valueName: "C"))
-    var delimiter: String?
+    @OptionGroup var reading: RowFileOptions
 
     @Flag(name: .shortAndLong, help: "Do not ask whether the model is right.")
     var yes = false
@@ -32,13 +25,12 @@ struct NewFromSource: ParsableArguments {
     var dryRun = false
 
     func validate() throws {
-        if from == nil, entity != nil || format != nil || delimiter != nil || yes || dryRun {
+        guard let from else {
+            if entity == nil, !reading.isGiven, !yes, !dryRun { return }
             throw ValidationError(
-                "--entity, --format, --delimiter, --yes and --dry-run go with --from.")
+                "--entity, --format, --delimiter, --encoding, --yes and --dry-run require --from.")
         }
-        if let delimiter, ImportVerb.byte(delimiter) == nil {
-            throw ValidationError("--delimiter takes one ASCII character.")
-        }
+        try reading.validateDelimiter(for: from)
     }
 
     /// Data for a new document.
@@ -55,14 +47,12 @@ struct NewFromSource: ParsableArguments {
     /// - Throws: `QuireError` with code `notFound`, `invalidFormat`, `unsupported`, …
     func source(_ path: String, modelPath: String?) throws -> Source {
         let model = try modelPath.map(ModelSource.model)
-        if let format = format ?? .init(path: path) {
-            let file = try ProgressBar.showing("Reading \(path)", of: .bytes) {
-                try InputFile.rereadable(path, progress: $0)
-            }
+        if let format = reading.format(of: path) {
+            let file = try reading.open(path)
             if let model { return .rows(try rows(of: file, format, model), isInferred: false) }
             let inferred = try ProgressBar.showing("Reading \(path)", of: .rows) {
                 try RecordInference.infer(
-                    from: file, format, delimiter: delimiter.flatMap(ImportVerb.byte),
+                    from: file, format, delimiter: reading.delimiterByte,
                     entity: entity, progress: $0)
             }
             return .rows(inferred, isInferred: true)
@@ -105,7 +95,7 @@ struct NewFromSource: ParsableArguments {
         result.passes = [
             InferredImport.Pass(
                 entity: found,
-                source: .file(file, format, delimiter: delimiter.flatMap(ImportVerb.byte)))
+                source: .file(file, format, delimiter: reading.delimiterByte))
         ]
         return result
     }

@@ -1,7 +1,7 @@
 import Foundation
 import Quire
 
-/// Questions to whoever sits at the terminal.
+/// Asks the user questions on the terminal.
 enum Confirmation {
     /// Whether questions can be asked.
     static var isPossible: Bool { isatty(STDIN_FILENO) == 1 && isatty(STDERR_FILENO) == 1 }

@@ -21,7 +21,7 @@ struct ImportRows {
         }
     }
 
-    /// Where rows come from.
+    /// The source of rows.
     enum Source {
         /// - Parameter delimiter: The byte between fields, if it is not that of the format.
         case file(RereadableFile, Format, delimiter: UInt8? = nil)

@@ -1,3 +1,4 @@
+import ArgumentParser
 import Foundation
 import Quire
 import QuireDocuments
@@ -102,7 +103,7 @@ struct RereadableFile {
         if start == [0xFF, 0xFE] || start == [0xFE, 0xFF] || start.contains(0) {
             throw QuireError(
                 .invalidFormat,
-                "“\(path)” is in UTF-16; import it with --encoding UTF-16.", file: path)
+                "“\(path)” is in UTF-16; specify --encoding UTF-16.", file: path)
         }
     }
 
@@ -115,6 +116,57 @@ struct RereadableFile {
             }
             offset += Int64(block.count)
             return block
+        }
+    }
+}
+
+// MARK: - Options
+
+/// The options for reading the rows of a text file.
+struct RowFileOptions: ParsableArguments {
+    @Option(
+        help: ArgumentHelp(
+            "The format: csv, tsv, json or jsonl; without it the file's extension decides.",
+            valueName: "FORMAT"))
+    var format: ImportRows.Format?
+
+    @Option(help: ArgumentHelp("Field delimiter of a CSV file, such as ';'.", valueName: "C"))
+    var delimiter: String?
+
+    @Option(
+        help: ArgumentHelp(
+            "Encoding of the file, such as latin1 or UTF-16; UTF-8 by default.",
+            valueName: "NAME"))
+    var encoding: String?
+
+    /// Whether any of the options is specified.
+    var isGiven: Bool { format != nil || delimiter != nil || encoding != nil }
+
+    /// The byte between the fields of a CSV file, if it is specified.
+    var delimiterByte: UInt8? {
+        let text = delimiter == "\\t" ? "\t" : delimiter
+        return text?.utf8.count == 1 ? text?.utf8.first : nil
+    }
+
+    /// The format of a file; `nil` if neither the options nor its extension determine it.
+    func format(of path: String) -> ImportRows.Format? { format ?? .init(path: path) }
+
+    /// - Throws: `ValidationError` if the delimiter cannot be used for a file.
+    func validateDelimiter(for path: String) throws {
+        guard delimiter != nil else { return }
+        let byte = delimiterByte
+        guard format(of: path) == .csv, let byte, byte < 0x80, !Array("\"\n\r".utf8).contains(byte)
+        else {
+            throw ValidationError("--delimiter takes one ASCII character, and is for CSV files.")
+        }
+    }
+
+    /// Opens a file, with a progress bar while it is copied.
+    ///
+    /// - Throws: As ``InputFile/rereadable(_:encoding:progress:)``.
+    func open(_ path: String) throws -> RereadableFile {
+        try ProgressBar.showing("Reading \(path)", of: .bytes) {
+            try InputFile.rereadable(path, encoding: encoding, progress: $0)
         }
     }
 }

@@ -25,8 +25,8 @@ final class Pager {
         if ["", "cat"].contains(command) { return nil }
     }
 
-    /// Writes bytes to the pager, or to the terminal if it is not needed: if the first bytes, which are all if they are few, fit on
-    /// the screen, or if there is none.
+    /// Writes bytes to the pager, or to the terminal if they fit on the screen or the pager cannot be started. The first call
+    /// decides; short output arrives in one call.
     ///
     /// - Throws: `OutputClosed` if the user has ended it.
     func write(_ bytes: UnsafeRawBufferPointer) throws {

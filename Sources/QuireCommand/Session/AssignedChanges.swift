@@ -3,8 +3,8 @@ import Quire
 
 /// The changes that assignments make to objects: resolved against a model and a document, first all of them, and then applied.
 ///
-/// Objects are related by identifier, `author=Author/p1`, or by values, `author.name="Jane Austen"`. An object that is related by
-/// values must exist, and be the only one that has them, or else may be inserted.
+/// Objects are related by identifier, `author=Author/p1`, or by values, `author.name="Jane Austen"`. Exactly one object must
+/// have the values; if there is none, it can be inserted.
 @MainActor
 final class AssignedChanges {
     private let assignments: [Assignment]
@@ -179,7 +179,7 @@ final class AssignedChanges {
 
     // MARK: - Related objects
 
-    /// The object that has values; `nil` if there is none yet, and it is to be inserted.
+    /// The object with the given values, or `nil` if it is going to be inserted.
     private func object(with related: RelatedValues, inserting: Bool) throws -> ManagedObject? {
         let destination = document.layout.destination(of: related.relationship)
         let found = try document.objects(of: destination, with: related.values, in: context)

@@ -225,8 +225,8 @@ final class InteractiveSession {
 
 /// A command of the command line in a session: `export FILE` is `quire export PATH FILE`.
 ///
-/// Those that only read see the document as it was saved. The others need it for themselves, so that it is closed meanwhile, and
-/// nothing from before can be undone afterwards.
+/// Reading commands see the document as last saved. Writing commands need exclusive access: the document is closed while they run,
+/// and earlier changes can no longer be undone.
 struct DocumentLine {
     private let words: [String]
     /// The number of words that are the command.
@@ -242,10 +242,13 @@ struct DocumentLine {
         "versions conflicts": true, "versions resolve": false,
         "content list": true, "content add": false, "content get": true, "content remove": false,
         "data list": true, "data get": true, "data put": false, "history purge": false,
-        "keys list": true, "keys add": false, "keys remove": false, "protect": false,
-        "migrate": false, "sync init": false, "sync join": false, "sync run": false,
+        "model add": false, "model check": true, "model edit": false, "model generate": true,
+        "model print": true, "model remove": false, "model rename": false, "model set": false,
+        "templates make": true, "keys list": true, "keys add": false, "keys remove": false,
+        "protect": false,
+        "migrate": false, "sync init": false, "sync run": false,
         "sync status": true, "sync conflicts": true, "sync resolve": false, "sync repair": false,
-        "sync leave": false,
+        "sync retire": false, "sync rebuild": false, "sync leave": false,
     ]
 
     /// - Returns: `nil` if the words are another line.

@@ -76,7 +76,7 @@ final class LineEditor: LineSource, @unchecked Sendable {
         return Unmanaged<LineEditor>.fromOpaque(owner).takeUnretainedValue()
     }
 
-    /// Has the C library read and write UTF-8, also where the environment names no language.
+    /// Makes the C library use UTF-8, even if the environment specifies no language.
     private static func useUTF8() {
         setlocale(LC_CTYPE, "")
         if String(cString: nl_langinfo(Int32(CODESET))) != "UTF-8" {
@@ -212,7 +212,7 @@ final class LineEditor: LineSource, @unchecked Sendable {
 
     /// Does what woke the editor.
     ///
-    /// - Returns: The key that it stands for; `nil` if there is none.
+    /// - Returns: The key to handle, or `nil`.
     private func wokenKey() -> wchar_t? {
         var reason: UInt8 = 0
         guard Glibc.read(wake.read, &reason, 1) == 1 else { return nil }

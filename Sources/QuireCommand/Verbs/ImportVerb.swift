@@ -41,25 +41,10 @@ struct ImportVerb: DocumentVerb {
             valueName: "FILE"))
     var file: String
 
-    @Option(
-        help: ArgumentHelp(
-            "The format: csv, tsv, json or jsonl; without it the file's extension decides.",
-            valueName: "FORMAT"))
-    var format: ImportRows.Format?
+    @OptionGroup var reading: RowFileOptions
 
     @Option(help: ArgumentHelp("The table of a SQLite database.", valueName: "NAME"))
     var table: String?
-
-    @Option(
-        help: ArgumentHelp(
-            "Field delimiter of a CSV file, such as ';'.", valueName: "C"))
-    var delimiter: String?
-
-    @Option(
-        help: ArgumentHelp(
-            "Encoding of the file, such as latin1 or UTF-16; UTF-8 by default.",
-            valueName: "NAME"))
-    var encoding: String?
 
     @Option(
         help: ArgumentHelp(
@@ -83,8 +68,8 @@ struct ImportVerb: DocumentVerb {
     var dryRun = false
 
     func validate() throws {
-        let format = format ?? .init(path: file)
-        if table != nil, self.format != nil || file == "-" {
+        let format = reading.format(of: file)
+        if table != nil, reading.isGiven || file == "-" {
             throw ValidationError("--table takes a file that is a SQLite database.")
         }
         guard format != nil || table != nil else {
@@ -95,29 +80,13 @@ struct ImportVerb: DocumentVerb {
                         ? "Specify the format of standard input with --format."
                         : "The type of “\(file)” is unknown; specify it with --format.")
         }
-        if let delimiter {
-            let byte = Self.byte(delimiter)
-            guard format == .csv, byte != nil, byte != UInt8(ascii: "\""), byte != 10, byte != 13
-            else {
-                throw ValidationError(
-                    "--delimiter takes one ASCII character, and is for CSV files.")
-            }
-        }
-        if encoding != nil, table != nil {
-            throw ValidationError("--encoding is for files that are text.")
-        }
+        try reading.validateDelimiter(for: file)
         if onConflict != nil, keys.isEmpty {
             throw ValidationError("--on-conflict requires --key.")
         }
         for word in map where word.first == "=" || !word.contains("=") || word.last == "=" {
             throw ValidationError("“\(word)” is not of the form COLUMN=PROPERTY.")
         }
-    }
-
-    /// The byte of an option that takes one character.
-    static func byte(_ text: String) -> UInt8? {
-        let text = text == "\\t" ? "\t" : text
-        return text.utf8.count == 1 ? text.utf8.first : nil
     }
 
     private var keys: [String] {
@@ -141,12 +110,9 @@ struct ImportVerb: DocumentVerb {
             let found = try database.requireTable(named: table)
             return .table(database, found.name, found.columns.map { ($0.name, $0.name) })
         }
-        let rereadable = try ProgressBar.showing("Reading \(file)", of: .bytes) {
-            try InputFile.rereadable(file, encoding: encoding, progress: $0)
-        }
         return .file(
-            rereadable, format ?? .init(path: file) ?? .json,
-            delimiter: delimiter.flatMap(Self.byte))
+            try reading.open(file), reading.format(of: file) ?? .json,
+            delimiter: reading.delimiterByte)
     }
 
     @MainActor
