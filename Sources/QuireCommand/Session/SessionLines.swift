@@ -162,7 +162,10 @@ struct HelpLine: ParsableCommand, SessionLine {
                     String(name),
                     subcommands == [""] ? abstract : subcommands.joined(separator: ", ")
                 )
-            }.filter { name, _ in !commands.contains { $0._commandName == name } }
+            }.filter { name, _ in
+                DocumentLine.commands[name] == nil
+                    || !commands.contains { $0._commandName == name }
+            }
         return
             (lines + ["", "As on the command line, without PATH:"]
             + TextTable.lines(others.sorted { $0.0 < $1.0 }))
