@@ -163,7 +163,7 @@ public struct StoreCheck {
     // MARK: - File
 
     private mutating func checkIntegrity() throws {
-        let problems = try connection.rows("PRAGMA integrity_check") { $0.text(0) }
+        let problems = try connection.texts("PRAGMA integrity_check")
         for problem in problems where problems != ["ok"] {
             // Damage to indexes alone is repaired by rebuilding them from the tables.
             let isIndex =

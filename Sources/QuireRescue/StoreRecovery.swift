@@ -186,10 +186,8 @@ private struct StoreRecoveryRun {
         let connection = try SQLiteConnection(
             path: salvaged, mode: .creating, cipher: protection?.cipher)
         defer { connection.close() }
-        try connection.execute("PRAGMA page_size = 4096; PRAGMA synchronous = OFF")
-        let statement = try connection.prepare("PRAGMA journal_mode = MEMORY")
-        _ = try statement.step()
-        statement.reset()
+        try connection.execute(
+            "PRAGMA page_size = 4096; PRAGMA synchronous = OFF; PRAGMA journal_mode = MEMORY")
         let step = progress.step(ofTenths: 4)
         try salvage.pour(into: connection) { leaves, total in
             step?.totalUnitCount = Int64(total)
@@ -397,10 +395,7 @@ private struct StoreRecoveryRun {
     }
 
     private func attachedTables(_ connection: SQLiteConnection) throws -> Set<String> {
-        Set(
-            try connection.rows("SELECT name FROM \(StoreTransfer.attached).sqlite_schema") {
-                $0.text(0)
-            })
+        Set(try connection.texts("SELECT name FROM \(StoreTransfer.attached).sqlite_schema"))
     }
 
     /// Copies the files that objects refer to.

@@ -250,9 +250,8 @@ private struct StoreRepairRun {
 
     /// Rebuilds all indexes from their tables.
     private mutating func reindex(_ connection: SQLiteConnection) throws {
-        let names = try connection.rows(
-            "SELECT name FROM sqlite_schema WHERE type = 'index' ORDER BY name"
-        ) { $0.text(0) }
+        let names = try connection.texts(
+            "SELECT name FROM sqlite_schema WHERE type = 'index' ORDER BY name")
         for name in names {
             do {
                 try connection.execute("REINDEX \(SQLName.quoted(name))")

@@ -14,7 +14,7 @@ package struct SQLiteCatalogReader {
 
     /// The names of all tables.
     package func tableNames() throws -> [String] {
-        try texts("SELECT name FROM sqlite_schema WHERE type = 'table'")
+        try connection.texts("SELECT name FROM sqlite_schema WHERE type = 'table'")
     }
 
     /// The names of all tables of a store.
@@ -42,7 +42,7 @@ package struct SQLiteCatalogReader {
         let tables = try tableNames().filter { $0.utf8.first == UInt8(ascii: "Z") }.map { name in
             SQLCatalog.Table(name: name, columns: try columns(of: name))
         }
-        let views = try texts("SELECT name FROM sqlite_schema WHERE type = 'view'")
+        let views = try connection.texts("SELECT name FROM sqlite_schema WHERE type = 'view'")
         return SQLCatalog(entities: try entities(), tables: tables, views: views)
     }
 
@@ -66,10 +66,6 @@ package struct SQLiteCatalogReader {
             return SQLCatalog.Entity(
                 number: Int(number), name: $0.text(1), superentityNumber: Int(parent))
         }
-    }
-
-    private func texts(_ sql: String) throws -> [String] {
-        try connection.rows(sql) { $0.text(0) }
     }
 }
 
@@ -95,21 +91,19 @@ package struct SQLiteMetadataReader {
 
     /// The store's UUID and serialized metadata.
     func row() throws -> (uuid: String, propertyList: Data) {
-        try connection.withStatement(
+        let row = try connection.row(
             "SELECT Z_UUID, Z_PLIST FROM \(database).Z_METADATA ORDER BY Z_VERSION LIMIT 1"
-        ) { statement in
-            guard try statement.step() else {
-                throw QuireError(
-                    .invalidFormat,
-                    "The table Z_METADATA of “\(path)” is empty; the store is damaged.", file: path)
-            }
-            let uuid = statement.text(0).uppercased()
-            guard !uuid.isEmpty, !uuid.contains("/") else {
-                throw QuireError(
-                    .invalidFormat, "“\(path)” has no UUID; the store is damaged.", file: path)
-            }
-            return (uuid, statement.data(1))
+        ) { (uuid: $0.text(0).uppercased(), propertyList: $0.data(1)) }
+        guard let row else {
+            throw QuireError(
+                .invalidFormat,
+                "The table Z_METADATA of “\(path)” is empty; the store is damaged.", file: path)
         }
+        guard !row.uuid.isEmpty, !row.uuid.contains("/") else {
+            throw QuireError(
+                .invalidFormat, "“\(path)” has no UUID; the store is damaged.", file: path)
+        }
+        return row
     }
 }
 
@@ -218,8 +212,7 @@ package struct SQLiteAncillaryData: Sendable {
 extension SQLiteConnection {
     /// The database's data beside its objects.
     func ancillaryData() throws -> SQLiteAncillaryData {
-        SQLiteAncillaryData(
-            tables: try rows("SELECT name FROM sqlite_schema WHERE type = 'table'") { $0.text(0) })
+        SQLiteAncillaryData(tables: try SQLiteCatalogReader(connection: self).tableNames())
     }
 
     /// Whether a table exists.

@@ -78,15 +78,14 @@ struct SQLiteConflictReader {
         let columns = slots.compactMap { place.columns[$0]?.name }
         guard columns.count == slots.count else { return nil }
         let condition = columns.map { "\(SQLName.quoted($0)) = ?" }.joined(separator: " AND ")
-        return try connection.withStatement(
-            "SELECT Z_PK, Z_ENT FROM \(SQLName.quoted(place.tableName)) WHERE \(condition) AND Z_PK <> ?"
-        ) { statement in
-            try statement.bind(key.values + [.integer(change.objectID.primaryKey)])
-            guard try statement.step(),
-                let number = store.schema.modelNumber(ofStoreNumber: statement.integer(1))
-            else { return nil }
-            return ManagedObjectID(
-                entityNumber: number, primaryKey: statement.integer(0), store: store.identity)
+        return try connection.row(
+            "SELECT Z_PK, Z_ENT FROM \(SQLName.quoted(place.tableName)) WHERE \(condition) AND Z_PK <> ?",
+            key.values + [.integer(change.objectID.primaryKey)]
+        ) { row in
+            store.schema.modelNumber(ofStoreNumber: row.integer(1)).map {
+                ManagedObjectID(
+                    entityNumber: $0, primaryKey: row.integer(0), store: store.identity)
+            }
         }
     }
 }

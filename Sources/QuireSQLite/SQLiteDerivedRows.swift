@@ -176,35 +176,22 @@ package final class SQLiteDerivedRows {
             return
         }
         let table = SQLName.quoted(place.tableName)
-        let value: AttributeValue
+        let value: any SQLiteParameter
         switch derivation.form {
         case .text(let function, let index, let slot):
             value =
                 try text(
                     at: slot, index.map { entity.relationships[$0] }, of: key, in: entity
-                ).map { .string(function.apply(to: $0)) } ?? .null
+                ).map { function.apply(to: $0) }
         case .sum(let index, let slot):
             guard let sum = try sum(of: slot, entity.relationships[index], of: key, in: entity)
             else { return }
-            value = .decimal(sum)
+            value = SQLiteDecimal.stored(sum)
         default: return
         }
-        try connection.withStatement(
-            "UPDATE \(table) SET \(column) = ?1 WHERE Z_PK = ?2 AND \(column) IS NOT ?1"
-        ) { statement in
-            switch value {
-            case .string(let text): try statement.bind(text, at: 1)
-            case .decimal(let number):
-                switch SQLiteDecimal.stored(number) {
-                case .integer(let integer): try statement.bind(integer, at: 1)
-                case .double(let double): try statement.bind(double, at: 1)
-                case .text(let text): try statement.bind(text, at: 1)
-                }
-            default: try statement.bindNull(at: 1)
-            }
-            try statement.bind(key, at: 2)
-            try statement.run()
-        }
+        try connection.run(
+            "UPDATE \(table) SET \(column) = ?1 WHERE Z_PK = ?2 AND \(column) IS NOT ?1", value, key
+        )
         guard connection.changeCount > 0 else { return }
         if let number = try connection.integer("SELECT Z_ENT FROM \(table) WHERE Z_PK = ?", key) {
             connection.derivedLog.note(entity: number, key: key)

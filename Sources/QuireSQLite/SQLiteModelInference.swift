@@ -11,9 +11,7 @@ struct SQLiteModelInference: SQLInferenceSource {
     init(connection: SQLiteConnection) throws {
         self.connection = connection
         indexNames = Set(
-            try connection.rows("SELECT upper(name) FROM sqlite_schema WHERE type = 'index'") {
-                $0.text(0)
-            })
+            try connection.texts("SELECT upper(name) FROM sqlite_schema WHERE type = 'index'"))
     }
 
     func hasIndex(_ name: String) -> Bool { indexNames.contains(name.uppercased()) }

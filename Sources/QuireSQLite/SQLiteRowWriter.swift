@@ -158,11 +158,7 @@ final class SQLiteRowWriter {
                 try SQLiteDecimal.checkIsExact(
                     decimal, for: entity.slots[binding.slot], of: entity, change.pointee.objectID)
             }
-            switch SQLiteDecimal.stored(decimal) {
-            case .integer(let integer): try statement.bind(integer, at: index)
-            case .double(let double): try statement.bind(double, at: index)
-            case .text(let text): try statement.bind(text, at: index)
-            }
+            try SQLiteDecimal.stored(decimal).bind(to: statement, at: index)
         default: throw wrongValue(value, binding.slot, change.pointee)
         }
     }

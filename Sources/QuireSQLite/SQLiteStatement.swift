@@ -93,10 +93,10 @@ package final class SQLiteStatement {
         try check(sqlite3_bind_zeroblob64(handle, index, UInt64(count)))
     }
 
-    /// Binds values in their stored form, from the first parameter on.
-    package func bind(_ values: [AttributeValue]) throws {
+    /// Binds values in their stored form to consecutive parameters.
+    package func bind(_ values: [AttributeValue], from first: Int32 = 1) throws {
         for (offset, value) in values.enumerated() {
-            let index = Int32(offset + 1)
+            let index = first + Int32(offset)
             switch try value.stored.loaded() {
             case .integer(let integer): try bind(integer, at: index)
             case .double(let double): try bind(double, at: index)
@@ -295,6 +295,24 @@ extension Optional: SQLiteParameter where Wrapped: SQLiteParameter {
     }
 }
 
+/// Values in their stored form for consecutive parameters; must be the last argument.
+extension Array: SQLiteParameter where Element == AttributeValue {
+    package func bind(to statement: SQLiteStatement, at index: Int32) throws {
+        try statement.bind(self, from: index)
+    }
+}
+
+extension SQLiteDecimal.Stored: SQLiteParameter {
+    @inline(__always)
+    package func bind(to statement: SQLiteStatement, at index: Int32) throws {
+        switch self {
+        case .integer(let integer): try statement.bind(integer, at: index)
+        case .double(let double): try statement.bind(double, at: index)
+        case .text(let text): try statement.bind(text, at: index)
+        }
+    }
+}
+
 extension SQLiteConnection {
     /// Runs a statement with values for its parameters, which has no rows.
     package func run(_ sql: String, _ values: any SQLiteParameter...) throws {
@@ -315,6 +333,9 @@ extension SQLiteConnection {
             return rows
         }
     }
+
+    /// The first column of each row as text; empty if NULL.
+    package func texts(_ sql: String) throws -> [String] { try rows(sql) { $0.text(0) } }
 
     /// Reads the first row of a statement with values for its parameters; `nil` if there is none.
     package func row<Row>(

@@ -413,9 +413,9 @@ extension SQLiteConnection {
 
     /// The number of rows of each table, except SQLite's internal ones.
     func rowCounts() throws -> [String: Int64] {
-        let names = try rows(
+        let names = try texts(
             "SELECT name FROM sqlite_schema WHERE type = 'table' AND rootpage > 0 AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\'"
-        ) { $0.text(0) }
+        )
         var counts: [String: Int64] = [:]
         for name in names {
             counts[name] = try integer("SELECT count(*) FROM \(SQLName.quoted(name))")

@@ -122,9 +122,7 @@ extension SQLiteStore {
         var known: Set<String> = []
         if try writer.connection.hasTable(SQLiteTables.externalData) {
             known = Set(
-                try writer.connection.rows("SELECT Z_UUID FROM \(SQLiteTables.externalData)") {
-                    $0.text(0)
-                })
+                try writer.connection.texts("SELECT Z_UUID FROM \(SQLiteTables.externalData)"))
         }
         let now = Date()
         return try externalData.names().filter { name in

@@ -134,22 +134,20 @@ extension SQLiteStore {
     /// The problems found by `PRAGMA integrity_check`, one text each.
     package func integrityProblems() throws -> [String] {
         try read { connection in
-            try connection.withStatement("PRAGMA integrity_check") { statement in
-                var problems: [String] = []
-                do {
-                    while try statement.step() {
-                        // One row can list a hundred problems under a heading.
-                        let lines = statement.text(0).split(separator: "\n")
-                        let findings = lines.filter { !$0.hasPrefix("***") }
-                        problems += (findings.isEmpty ? lines : findings).map(String.init)
-                    }
-                } catch let failure as SQLiteFailure where !problems.isEmpty {
-                    // The check stops at an unreadable page; the earlier problems say which.
-                    let error = failure.error(path: storePath)
-                    if error.code != .invalidFormat { throw failure }
+            var problems: [String] = []
+            do {
+                try connection.forEachRow("PRAGMA integrity_check") {
+                    // One row can list a hundred problems under a heading.
+                    let lines = $0.text(0).split(separator: "\n")
+                    let findings = lines.filter { !$0.hasPrefix("***") }
+                    problems += (findings.isEmpty ? lines : findings).map(String.init)
                 }
-                return problems == ["ok"] ? [] : problems
+            } catch let failure as SQLiteFailure where !problems.isEmpty {
+                // The check stops at an unreadable page; the earlier problems say which.
+                let error = failure.error(path: storePath)
+                if error.code != .invalidFormat { throw failure }
             }
+            return problems == ["ok"] ? [] : problems
         }
     }
 }
@@ -260,13 +258,8 @@ extension SQLiteConnection {
         var start = bytes.startIndex
         while start < bytes.endIndex {
             let end = min(start + pieceSize, bytes.endIndex)
-            try withStatement("INSERT INTO \(SQLiteTables.draft) (Z_CONTENT) VALUES (?)") {
-                statement in
-                try bytes[start..<end].withUnsafeBytes {
-                    try statement.bindBlob($0, at: 1)
-                    try statement.run()
-                }
-            }
+            try run(
+                "INSERT INTO \(SQLiteTables.draft) (Z_CONTENT) VALUES (?)", bytes[start..<end])
             start = end
         }
         try execute(SQLiteTables.createRecords)

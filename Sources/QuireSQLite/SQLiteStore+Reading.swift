@@ -25,10 +25,7 @@ extension SQLiteStore {
         let fetch = try FetchStatement(query, selecting: .count, schema: schema, store: identity)
         if fetch.remainder != nil { return try rows(matching: request).count }
         return try connections.read(watchedBy: request.monitor) { connection in
-            try connection.withStatement(fetch.sql) { statement in
-                try statement.bind(fetch.bindings)
-                return try statement.step() ? Int(statement.integer(0)) : 0
-            }
+            Int(try connection.integer(fetch.sql, fetch.bindings) ?? 0)
         }
     }
 
@@ -311,14 +308,8 @@ extension SQLiteStore {
     ) throws -> [FetchExplanation.Step] {
         // Each step with its id and its parent's.
         let steps = try read { connection in
-            try connection.withStatement("EXPLAIN QUERY PLAN " + sql) { statement in
-                try statement.bind(bindings)
-                var steps: [(id: Int64, parent: Int64, detail: String)] = []
-                while try statement.step() {
-                    steps.append(
-                        (statement.integer(0), statement.integer(1), statement.text(3)))
-                }
-                return steps
+            try connection.rows("EXPLAIN QUERY PLAN " + sql, bindings) {
+                (id: $0.integer(0), parent: $0.integer(1), detail: $0.text(3))
             }
         }
         func children(of parent: Int64) -> [FetchExplanation.Step] {

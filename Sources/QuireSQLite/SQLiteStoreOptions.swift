@@ -68,7 +68,7 @@ public struct SQLiteStoreOptions: Sendable {
     /// O(*n*) in the store.
     public var analyzesWhenOpened = false
     /// Whether to run `VACUUM` when the store is opened for writing, which rebuilds the file at minimal size. Needs the same
-    /// space again meanwhile, in memory too. ``SQLiteStore/compact()`` does it when the store is open.
+    /// space again meanwhile, in memory too. `SQLiteStore.compact()` does it while the store is open.
     public var vacuumsWhenOpened = false
     /// Whether every save and batch request is recorded in the store's history, in Core Data's tables; see
     /// ``PersistentHistoryChangeRequest``. A store that has a history keeps it whatever the option says.

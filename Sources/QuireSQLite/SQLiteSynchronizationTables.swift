@@ -93,21 +93,30 @@ extension SQLiteConnection {
     }
 }
 
+extension SQLiteConnection {
+    /// Inserts the rows of another database's query.
+    fileprivate func copyRows(
+        of query: String, from source: SQLiteConnection, by insertion: String
+    ) throws {
+        try source.withStatement(query) { row in
+            let marks = (0..<row.columnCount).map { _ in "?" }.joined(separator: ", ")
+            try withStatement("\(insertion) VALUES (\(marks))") { copy in
+                while try row.step() {
+                    try copy.bind((0..<row.columnCount).map { row.value($0) })
+                    try copy.run()
+                }
+            }
+        }
+    }
+}
+
 extension SQLiteStore {
     /// Copies the identifiers of objects to a database that has the same objects, with the same primary keys.
     package func copyFormerIdentifiers(to connection: SQLiteConnection) throws {
         try read { source in
             for query in try FormerIdentifiers.queries("main", source) {
                 try connection.execute(FormerIdentifiers.create)
-                try source.withStatement(query) { row in
-                    try connection.withStatement("\(FormerIdentifiers.insert) VALUES (?, ?, ?, ?)")
-                    {
-                        while try row.step() {
-                            try $0.bind((0..<4).map { row.value($0) })
-                            try $0.run()
-                        }
-                    }
-                }
+                try connection.copyRows(of: query, from: source, by: FormerIdentifiers.insert)
             }
         }
     }
@@ -123,19 +132,12 @@ extension SQLiteStore {
             ) { ($0.text(0), $0.text(1)) }
             for (name, sql) in tables {
                 try connection.execute("DROP TABLE IF EXISTS \(name); \(sql)")
-                try source.withStatement("SELECT * FROM \(name)") { row in
-                    let marks = (0..<row.columnCount).map { _ in "?" }.joined(separator: ", ")
-                    try connection.withStatement("INSERT INTO \(name) VALUES (\(marks))") { copy in
-                        while try row.step() {
-                            try copy.bind((0..<row.columnCount).map { row.value($0) })
-                            try copy.run()
-                        }
-                    }
-                }
+                try connection.copyRows(
+                    of: "SELECT * FROM \(name)", from: source, by: "INSERT INTO \(name)")
             }
-            let indexes = try source.rows(
+            let indexes = try source.texts(
                 "SELECT sql FROM sqlite_schema WHERE type = 'index' AND sql IS NOT NULL AND tbl_name GLOB 'QUIRE_SYNC*'"
-            ) { $0.text(0) }
+            )
             for sql in indexes { try connection.execute(sql) }
             if !tables.isEmpty {
                 try connection.execute("INSERT OR REPLACE INTO QUIRE_SYNC VALUES ('compare', 1)")

@@ -167,10 +167,7 @@ struct SQLMigrationRun {
     }
 
     private func run(_ fragment: SQLFragment) throws {
-        try connection.withStatement(fragment.sql) {
-            try $0.bind(fragment.bindings)
-            try $0.run()
-        }
+        try connection.run(fragment.sql, fragment.bindings)
     }
 
     // MARK: - Replacing

@@ -154,11 +154,9 @@ extension PersistentStore {
 extension SQLiteConnection {
     /// The numbers in the only row of a query.
     func counts(_ query: SQLFragment) throws -> [Int] {
-        try withStatement(query.sql) { statement in
-            try statement.bind(query.bindings)
-            guard try statement.step() else { return [0] }
-            return (0..<statement.columnCount).map { Int(statement.integer(Int32($0))) }
-        }
+        try row(query.sql, query.bindings) { row in
+            (0..<row.columnCount).map { Int(row.integer($0)) }
+        } ?? [0]
     }
 }
 

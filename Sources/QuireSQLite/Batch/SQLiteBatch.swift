@@ -104,13 +104,9 @@ final class SQLiteBatch {
             let column: SQLFragment = "\(name: name)"
             let query: SQLFragment =
                 "SELECT substr(\(column), 1, 38) FROM \(name: place.tableName) WHERE substr(\(column), 1, 1) = x'02' AND \(condition)"
-            try connection.withStatement(query.sql) { statement in
-                try statement.bind(query.bindings)
-                while try statement.step() {
-                    let value = statement.data(0)
-                    if let file = value.withUnsafeBytes(ExternalDataTag.fileName) {
-                        droppedFiles.insert(file)
-                    }
+            try connection.forEachRow(query.sql, query.bindings) {
+                if let file = $0.data(0).withUnsafeBytes(ExternalDataTag.fileName) {
+                    droppedFiles.insert(file)
                 }
             }
         }

@@ -81,8 +81,8 @@ private final class SQLiteBatchDeletion {
         case .query(let query, let root): try run(plan.collect(query, rootNumber: root))
         case .objectIDs(let ids):
             for id in ids {
-                try run(
-                    plan.collectOne(store.layout.entity(number: id.entityNumber)), id.primaryKey)
+                let entity = store.layout.entity(number: id.entityNumber)
+                try connection.run(plan.collectOne(entity).sql, id.primaryKey)
             }
         }
     }
@@ -97,7 +97,9 @@ private final class SQLiteBatchDeletion {
             for entity in found {
                 for relationship in entity.relationships
                 where relationship.description.deleteRule == .cascade {
-                    try plan.cascade(relationship, of: entity).map { try run($0, round) }
+                    try plan.cascade(relationship, of: entity).map {
+                        try connection.run($0.sql, round)
+                    }
                 }
             }
             round += 1
@@ -239,12 +241,8 @@ private final class SQLiteBatchDeletion {
 
     // MARK: Parts
 
-    private func run(_ statement: SQLFragment, _ argument: Int64? = nil) throws {
-        try connection.withStatement(statement.sql) {
-            try $0.bind(statement.bindings)
-            if let argument { try $0.bind(argument, at: 1) }
-            try $0.run()
-        }
+    private func run(_ statement: SQLFragment) throws {
+        try connection.run(statement.sql, statement.bindings)
     }
 
     private func objectID(_ key: Int64, of entity: ResolvedEntity) -> ManagedObjectID {

@@ -30,17 +30,11 @@ struct SQLiteBatchUpdate {
     private func update(_ plan: SQLBatchUpdate, _ batch: SQLiteBatch) throws -> BatchResult {
         let connection = batch.connection
         guard request.resultType == .objectIDs || batch.history != nil else {
-            try connection.withStatement(plan.update.sql) {
-                try $0.bind(plan.update.bindings)
-                try $0.run()
-            }
+            try connection.run(plan.update.sql, plan.update.bindings)
             return BatchResult(count: connection.changeCount)
         }
-        var updated: [ManagedObjectID] = []
-        try connection.withStatement(plan.update.sql + " RETURNING Z_PK, Z_ENT") { statement in
-            try statement.bind(plan.update.bindings)
-            while try statement.step() { updated.append(objectID(in: statement, plan)) }
-        }
+        let sql = plan.update.sql + " RETURNING Z_PK, Z_ENT"
+        let updated = try connection.rows(sql, plan.update.bindings) { objectID(in: $0, plan) }
         var slots = SlotMask()
         for slot in plan.slots { slots.insert(slot.index) }
         for id in updated { try batch.history?.recordUpdate(of: id, slots: slots) }
@@ -61,14 +55,11 @@ struct SQLiteBatchUpdate {
     /// Validates computed values before they are written.
     private func check(_ plan: SQLBatchUpdate, _ connection: SQLiteConnection) throws {
         guard let check = plan.check else { return }
-        try connection.withStatement(check.sql) { statement in
-            try statement.bind(check.bindings)
-            while try statement.step() {
-                for (index, slot) in plan.computed.enumerated() {
-                    _ = try slot.checked(
-                        computed: statement.value(Int32(index + 2)), in: plan.entity,
-                        of: objectID(in: statement, plan))
-                }
+        try connection.forEachRow(check.sql, check.bindings) { row in
+            for (index, slot) in plan.computed.enumerated() {
+                _ = try slot.checked(
+                    computed: row.value(Int32(index + 2)), in: plan.entity,
+                    of: objectID(in: row, plan))
             }
         }
     }

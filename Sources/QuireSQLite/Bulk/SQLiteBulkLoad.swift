@@ -118,11 +118,7 @@ package final class SQLiteBulkLoad: BulkInserter {
                     try SQLiteDecimal.checkIsExact(
                         number, for: column.slot, of: object.entity, object.objectID)
                 }
-                switch SQLiteDecimal.stored(number) {
-                case .integer(let integer): try statement.bind(integer, at: column.index)
-                case .double(let double): try statement.bind(double, at: column.index)
-                case .text(let text): try statement.bind(text, at: column.index)
-                }
+                try SQLiteDecimal.stored(number).bind(to: statement, at: column.index)
             } else {
                 try statement.bind(value.stored, orNullAt: column.index)
             }
@@ -292,13 +288,9 @@ extension SQLiteBulkLoad {
             assignments +=
                 ", \(SQLName.quoted(entityColumn)) = \(number.map(String.init) ?? "NULL")"
         }
-        try connection.withStatement(
-            "UPDATE \(SQLName.quoted(place.tableName)) SET \(assignments) WHERE Z_PK = ?1"
-        ) {
-            try $0.bind(owner.primaryKey, at: 1)
-            if let member { try $0.bind(member.primaryKey, at: 2) }
-            try $0.run()
-        }
+        try connection.run(
+            "UPDATE \(SQLName.quoted(place.tableName)) SET \(assignments) WHERE Z_PK = ?1",
+            owner.primaryKey, member?.primaryKey)
     }
 
     /// Fails if the single destination of a one-to-one relationship is already referenced.

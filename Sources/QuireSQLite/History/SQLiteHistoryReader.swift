@@ -11,12 +11,8 @@ struct SQLiteHistoryReader {
     let range: SQLiteHistoryRange
 
     func count() throws -> Int {
-        try connection.withStatement(
-            "SELECT count(*) FROM ATRANSACTION t WHERE \(range.condition.sql)"
-        ) {
-            try $0.bind(range.condition.bindings)
-            return try $0.step() ? Int($0.integer(0)) : 0
-        }
+        let sql = "SELECT count(*) FROM ATRANSACTION t WHERE \(range.condition.sql)"
+        return Int(try connection.integer(sql, range.condition.bindings) ?? 0)
     }
 
     /// Reads the transactions in the order of their numbers, one after the other.

@@ -211,24 +211,13 @@ final class SQLiteHistoryWriter {
         ]
         let suffix = tables.hasStrings ? "TS" : ""
         let columns = texts.map { $0.column + suffix }.joined(separator: ", ")
-        let strings = try texts.map { tables.hasStrings ? try $0.text.map(string) : nil }
-        try connection.withStatement(
-            "INSERT INTO ATRANSACTION (Z_PK, Z_ENT, ZTIMESTAMP, \(columns)) VALUES (?, 16002, ?, ?, ?, ?, ?)"
-        ) { statement in
-            try statement.bind(number, at: 1)
-            try statement.bind(Date().timeIntervalSinceReferenceDate, at: 2)
-            for index in texts.indices {
-                let position = Int32(index + 3)
-                if let string = strings[index] {
-                    try statement.bind(string, at: position)
-                } else if !tables.hasStrings, let text = texts[index].text {
-                    try statement.bind(text, at: position)
-                } else {
-                    try statement.bindNull(at: position)
-                }
-            }
-            try statement.run()
+        let values: [AttributeValue] = try texts.map { _, text in
+            guard let text else { return .null }
+            return tables.hasStrings ? .integer(try string(text)) : .string(text)
         }
+        try connection.run(
+            "INSERT INTO ATRANSACTION (Z_PK, Z_ENT, ZTIMESTAMP, \(columns)) VALUES (?, 16002, ?, ?, ?, ?, ?)",
+            number, Date().timeIntervalSinceReferenceDate, values)
         transaction = number
         return number
     }

@@ -225,10 +225,8 @@ extension SyncTables {
     func removeConflicts(
         of id: SyncIdentifier, _ key: SyncKey, before version: SyncVersion
     ) throws {
-        let settled = try conflicts("WHERE Z_ID = ? AND Z_KEY = ?") {
-            try $0.bind(id.bytes, at: 1)
-            try $0.bind(Self.bytes(of: key), at: 2)
-        }
+        let settled = try conflicts(
+            "WHERE Z_ID = ? AND Z_KEY = ?", [.binary(id.bytes), .binary(Self.bytes(of: key))])
         for conflict in settled where conflict.lost.version < version {
             try removeConflict(conflict.number)
         }
@@ -236,10 +234,8 @@ extension SyncTables {
 
     /// Removes the conflicts of values that have been changed here since.
     func removeConflicts(settledBy records: [SyncRecord]) throws {
-        let hasConflicts = try connection.withStatement(
-            "SELECT 1 FROM QUIRE_SYNC_CONFLICT LIMIT 1"
-        ) { try $0.step() }
-        guard hasConflicts else { return }
+        guard try connection.integer("SELECT 1 FROM QUIRE_SYNC_CONFLICT LIMIT 1") != nil
+        else { return }
         for record in records {
             for (key, entry) in record.entries where key != .existence {
                 try removeConflicts(of: record.id, key, before: entry.version)
@@ -252,28 +248,24 @@ extension SyncTables {
     }
 
     /// The conflicts, in the order in which they were found.
-    func conflicts() throws -> [StoredConflict] { try conflicts("") { _ in } }
+    func conflicts() throws -> [StoredConflict] { try conflicts("", []) }
 
     typealias StoredConflict = (
         number: Int64, key: SyncKey, lost: SyncEntry, id: SyncIdentifier, entity: String
     )
 
     private func conflicts(
-        _ condition: String, _ bind: (SQLiteStatement) throws -> Void
+        _ condition: String, _ values: [AttributeValue]
     ) throws -> [StoredConflict] {
-        try connection.withStatement(
-            "SELECT Z_NUMBER, Z_LOST FROM QUIRE_SYNC_CONFLICT \(condition) ORDER BY Z_NUMBER"
+        try connection.rows(
+            "SELECT Z_NUMBER, Z_LOST FROM QUIRE_SYNC_CONFLICT \(condition) ORDER BY Z_NUMBER",
+            values
         ) { row in
-            try bind(row)
-            var found: [StoredConflict] = []
-            while try row.step() {
-                var reader = SyncByteReader(Array(row.data(1))[...], file: store.storePath)
-                guard let record = try SyncRecordBlock.decode(&reader).first,
-                    let (key, lost) = record.entries.first
-                else { throw reader.damage("a conflict has no value") }
-                found.append((row.integer(0), key, lost, record.id, record.entity))
-            }
-            return found
+            var reader = SyncByteReader(Array(row.data(1))[...], file: store.storePath)
+            guard let record = try SyncRecordBlock.decode(&reader).first,
+                let (key, lost) = record.entries.first
+            else { throw reader.damage("a conflict has no value") }
+            return (row.integer(0), key, lost, record.id, record.entity)
         }
     }
 

@@ -16,10 +16,9 @@ extension SyncTables {
     }
 
     func isMissing(_ blob: SyncBlob, of id: SyncIdentifier) throws -> Bool {
-        try connection.row(
+        try connection.integer(
             "SELECT 1 FROM QUIRE_SYNC_MISSING WHERE Z_DIGEST = ? AND Z_ID = ?", blob.digest,
-            id.bytes
-        ) { _ in true } ?? false
+            id.bytes) != nil
     }
 
     /// The objects that wait for files, by the files' digests.
@@ -38,10 +37,9 @@ extension SyncTables {
 
     /// Whether a segment of the same peer and number has been merged that is another file.
     func hasOtherSegment(than name: SyncSegmentName) throws -> Bool {
-        try connection.row(
+        try connection.integer(
             "SELECT 1 FROM QUIRE_SYNC_SEGMENT WHERE Z_PEER = ? AND Z_NUMBER = ? AND Z_DIGEST != ?",
-            name.peer.bytes, name.sequence, name.digest
-        ) { _ in true } ?? false
+            name.peer.bytes, name.sequence, name.digest) != nil
     }
 
     /// Records a segment as merged.
@@ -155,9 +153,8 @@ extension SyncTables {
     /// Whether segments after another one have not been handed over: all of them if that is another peer's.
     func hasUnsentSegments(after last: SegmentKey) throws -> Bool {
         let number = last.peer == settings.peer ? last.sequence : 0
-        return try connection.row(
-            "SELECT 1 FROM QUIRE_SYNC_OUTBOX WHERE Z_NUMBER > ? LIMIT 1", number
-        ) { _ in true } ?? false
+        return try connection.integer(
+            "SELECT 1 FROM QUIRE_SYNC_OUTBOX WHERE Z_NUMBER > ? LIMIT 1", number) != nil
     }
 
     /// Makes this replica another peer: another one has its identifier, because the store was copied, or an older copy has been
