@@ -472,9 +472,16 @@ private final class NotificationLog: @unchecked Sendable {
         weak var weakContext: ManagedObjectContext?
         weak var weakBook: ManagedObject?
         nonisolated(unsafe) var count = 0
+        let coordinator = stack.coordinator
         let token = NotificationCenter.default.addObserver(
             forName: ManagedObjectContext.didChangeObjectsNotification, object: nil, queue: nil
-        ) { count += $0.insertedObjects.count }
+        ) {
+            // Other tests post at the same time.
+            let sender = $0.object as? ManagedObjectContext
+            if sender?.persistentStoreCoordinator === coordinator {
+                count += $0.insertedObjects.count
+            }
+        }
         defer { NotificationCenter.default.removeObserver(token) }
         do {
             let context = stack.mainContext()
