@@ -13,7 +13,7 @@ struct FetchVerb: DocumentVerb {
 
         --template runs a fetch request of the model, which has its own entity, condition, order and limit; \
         --where adds to the condition, --sort and --limit replace the order and limit. The value of a \
-        variable has the type that the variable is compared with; separate the values of a list by commas.
+        variable has the type that the variable is compared with; separate the values of a list with commas.
 
         Only tables on a terminal are truncated, to its width. CSV and TSV contain identifiers and whole \
         values, as in JSON: binary values in base64, several values separated by semicolons. In CSV a \

@@ -61,7 +61,7 @@ extension ResolvedModel {
                 .map(\.name).joined(separator: ", ")
             throw QuireError(
                 .invalidValue,
-                "\(name) is abstract, so it has no objects of its own; its sub-entities are: \(names).",
+                "\(name) is abstract, so it has no objects of its own; specify one of its sub-entities: \(names).",
                 entity: name)
         }
         return entity

@@ -9,7 +9,7 @@ struct LogVerb: DocumentVerb {
     static let abstract = "Prints a store's history, newest first: who saved what, and when."
     static let discussion = """
         A store has a history if its app tracks one, as Core Data does for extensions, widgets and CloudKit. Each \
-        save is a transaction; those of quire have the author “quire”.
+        save is a transaction; saves by quire have the author “quire”.
 
         EXAMPLES:
           quire log Recipes.sqlite --limit 10

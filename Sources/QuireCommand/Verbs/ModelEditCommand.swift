@@ -9,8 +9,8 @@ struct ModelEditCommand: AsyncParsableCommand {
         abstract:
             "Opens the model of a document as text in your editor, and migrates the document.",
         discussion: """
-            VISUAL or EDITOR specifies the editor. Afterwards the differences are shown, and on a terminal you \
-            are asked before anything changes. To rename a part and keep its values, change its name and add \
+            VISUAL or EDITOR specifies the editor, vi by default. Afterwards the differences are shown, and on a \
+            terminal you are asked before anything changes. To rename a part and keep its values, change its name and add \
             “was OLD”. Text with a mistake can be edited again; otherwise it is kept, and its path is printed.
 
             EXAMPLES:

@@ -70,7 +70,7 @@ struct VersionsDocument: ParsableArguments {
 
     /// Also unlocks it, before anything is opened.
     private func checkKind() throws {
-        try DocumentPath.requirePackage(path, "only those have versions")
+        try DocumentPath.requirePackage(path, "only packages have versions")
         try unlock.unlock(path)
     }
 }
