@@ -25,12 +25,12 @@ enum ExitStatus: Int32, CaseIterable {
         switch self {
         case .success: "done"
         case .failed: "failed"
-        case .usage: "wrong usage"
+        case .usage: "usage error"
         case .notFound: "not found (document, entity, key, object)"
         case .invalidData:
-            "invalid data (document, file, value, condition), or problems were found"
-        case .locked: "locked (protected, and no key or a wrong one was given)"
-        case .busy: "busy (another process has it open for writing)"
+            "invalid data (document, file, value, condition), or problems found"
+        case .locked: "locked (protected, and the key is missing or wrong)"
+        case .busy: "busy (open for writing in another process)"
         }
     }
 
@@ -91,9 +91,11 @@ struct Failure: Error {
         switch error.code {
         case .protectedDataUnavailable:
             sentence +=
-                " Keys are given by --key-file FILE, --passphrase-fd N or --recovery-key-fd N."
+                " Specify a key: --key-file FILE, --passphrase-fd N or --recovery-key-fd N."
         case .notFound:
-            if let file = subject.file, sentence.hasPrefix("There is no "), sentence.hasSuffix("."),
+            if let file = subject.file,
+                sentence.hasPrefix("There is no ") && sentence.hasSuffix(".")
+                    || sentence.hasSuffix("“\(file)” does not exist."),
                 let advice = Corrections.missingFile(FileSystem.absolute(file))
             {
                 sentence = "\(sentence.dropLast()); \(advice)"

@@ -81,8 +81,8 @@ struct QuireCommand: AsyncParsableCommand {
             // Swift reads them from /proc/self/cmdline. They are no command line with nothing on it, which asks for help. And
             // libdispatch, which looks into /proc once a second, would stop the program in the middle of what it does.
             Output.report(
-                "Nothing was done: the command line cannot be read, because /proc is not mounted; "
-                    + "mount it, and try again.")
+                "The command line cannot be read, because /proc is not mounted; nothing was done. "
+                    + "Mount it and try again.")
             Foundation.exit(ExitStatus.failed.rawValue)
         }
         let status: ExitStatus
@@ -237,7 +237,7 @@ extension Interruption {
         TerminationCleanup.handle(SIGINT, on: queue) {
             if Pager.isShowing || editor.interrupt() { return }
             if isRequested {
-                Output.report("The session was ended; unsaved changes were not saved.")
+                Output.report("The session ended; unsaved changes were not saved.")
                 TerminationCleanup.end(by: SIGINT)
             }
             isRequested = true
@@ -272,7 +272,7 @@ enum CommandText {
         if let text = String(validating: bytes, as: UTF8.self) { return text }
         throw Failure(
             sentence:
-                "\(name) is not valid UTF-8: “\(String(decoding: bytes, as: UTF8.self))”. Rename files whose names are not; nothing was done.",
+                "\(name) is not valid UTF-8: “\(String(decoding: bytes, as: UTF8.self))”. If it is a file name, rename the file. Nothing was done.",
             status: .usage)
     }
 }

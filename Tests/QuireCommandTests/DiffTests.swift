@@ -80,11 +80,11 @@ import Testing
             ("quire diff R.sqlite 9", 3, "has no transaction 9; the last one is 1"),
             ("quire diff R.sqlite -- -1", 3, "has no transaction -1"),
             ("quire diff Plain.sqlite 1", 1, "keeps no history"),
-            ("quire diff Plain.sqlite", 2, "Specify what to compare with"),
+            ("quire diff Plain.sqlite", 2, "has no versions; specify another store"),
             ("quire diff R.sqlite '{}'", 4, "is not a history token"),
             (
                 "quire diff R.sqlite '{\"transactionNumbers\": {\"x\": 1}}'", 3,
-                "is of other stores"
+                "does not belong to “R.sqlite”"
             ),
             ("quire diff R.sqlite 1 --entity Nothing", 3, "no entity “Nothing”"),
         ]

@@ -31,7 +31,7 @@ import Testing
             output == """
                 name
                 Blank
-                Made L.quire from the template Notes: 3 entities, 2 objects.
+                Created L.quire from the template Notes: 3 entities, 2 objects.
                 file       bytes
                 Style.css    236
 

@@ -127,19 +127,19 @@ import Testing
         let numbers = "quire log R.sqlite | grep -v '^ ' | cut -d ' ' -f 1 | tr '\\n' ' '"
         #expect(
             try shell.output("quire history purge R.sqlite --keep 4 --dry-run")
-                == "Would remove 1 transaction; 4 stay.\n")
+                == "Would remove 1 transaction; 4 remain.\n")
         #expect(try shell.output(numbers) == "5 4 3 2 1 ")
         #expect(
             try shell.output("quire history purge R.sqlite --before 3 --dry-run --json")
                 .filter { !$0.isWhitespace } == #"{"kept":3,"removed":2}"#)
         #expect(
             try shell.output("quire history purge R.sqlite --before 3")
-                == "Removed 2 transactions; 3 stay.\n")
+                == "Removed 2 transactions; 3 remain.\n")
         #expect(try shell.output(numbers) == "5 4 3 ")
         for when in ["--older-than 1h", "--before 2001-01-01T00:00:00Z"] {
             #expect(
                 try shell.output("quire history purge R.sqlite \(when)")
-                    == "Removed 0 transactions; 3 stay.\n")
+                    == "Removed 0 transactions; 3 remain.\n")
         }
         let store = try SQLiteStore.open(at: shell.path("R.sqlite"))
         let uuid = store.identity.uuid
@@ -150,20 +150,20 @@ import Testing
         for flag in [" --dry-run", ""] {
             #expect(
                 try shell.output("quire history purge R.sqlite --before '\(token)'\(flag)")
-                    == "\(flag.isEmpty ? "Removed" : "Would remove") 1 transaction; 2 stay.\n")
+                    == "\(flag.isEmpty ? "Removed" : "Would remove") 1 transaction; 2 remain.\n")
         }
         for flag in [" --dry-run", ""] {
             #expect(
                 try shell.output(
                     "quire history purge R.sqlite --before 2999-01-01T00:00:00Z\(flag)")
-                    == "\(flag.isEmpty ? "Removed" : "Would remove") 2 transactions; 0 stay.\n")
+                    == "\(flag.isEmpty ? "Removed" : "Would remove") 2 transactions; 0 remain.\n")
         }
         #expect(try shell.output("quire log R.sqlite") == "No transactions.\n")
         _ = try shell.output("quire set R.sqlite Recipe/p1 title=Pie")
         #expect(try shell.output(numbers) == "6 ")
         #expect(
             try shell.output("quire history purge R.sqlite --older-than 0s --dry-run")
-                == "Would remove 1 transaction; 0 stay.\n")
+                == "Would remove 1 transaction; 0 remain.\n")
     }
 
     @Test func theHistoryOfADocumentIsPurged() throws {
@@ -172,7 +172,7 @@ import Testing
         _ = try shell.output("quire insert L.quire Book title=Emma")
         #expect(
             try shell.output("quire history purge L.quire --keep 0")
-                == "Removed 2 transactions; 0 stay.\n")
+                == "Removed 2 transactions; 0 remain.\n")
         #expect(try shell.output("quire log L.quire") == "No transactions.\n")
     }
 
@@ -180,13 +180,13 @@ import Testing
         let shell = try CommandShell()
         try makeStore(in: shell)
         let wrong = [
-            ("quire history purge R.sqlite", "--before, --older-than or --keep"),
+            ("quire history purge R.sqlite", "--before, --older-than and --keep"),
             ("quire history purge R.sqlite --keep 1 --older-than 1d", "--before, --older-than"),
-            ("quire history purge R.sqlite --keep=-1", "--keep takes a number"),
+            ("quire history purge R.sqlite --keep=-1", "--keep must be at least 0"),
             ("quire history purge R.sqlite --older-than 30", "a number and a unit"),
             ("quire history purge R.sqlite --older-than=-1d", "a number and a unit"),
-            ("quire history purge R.sqlite --before yesterday", "--before takes a time"),
-            ("quire history purge R.sqlite --before '{}'", "--before takes a token"),
+            ("quire history purge R.sqlite --before yesterday", "--before accepts a time"),
+            ("quire history purge R.sqlite --before '{}'", "--before accepts a token"),
             (
                 "quire convert R.sqlite R.xml --to xml && quire history purge R.xml --keep 1",
                 "keeps no history"
@@ -207,8 +207,8 @@ import Testing
         try makeStore(in: shell)
         let wrong = [
             ("quire log R.sqlite --entity Soup", "no entity “Soup”"),
-            ("quire log R.sqlite --since yesterday", "--since takes a time"),
-            ("quire log R.sqlite --limit 0", "--limit takes a number"),
+            ("quire log R.sqlite --since yesterday", "--since accepts a time"),
+            ("quire log R.sqlite --limit 0", "--limit must be at least 1"),
             ("quire convert R.sqlite R.xml --to xml && quire log R.xml", "keeps no history"),
         ]
         for (command, sentence) in wrong {

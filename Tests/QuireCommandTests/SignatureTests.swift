@@ -27,7 +27,7 @@ struct SignatureTests {
             Exported N.quire to N.zip: 2 files, signed.
             $ plain() { sed -E 's/[0-9]+ bytes/… bytes/; s/SHA256:[A-Za-z0-9+/]{43}/SHA256:…/'; }; quire verify N.zip | plain; quire verify N.zip --allowed-signers allowed | plain
             Verified N.zip: 2 files, … bytes.
-            Signed with the ssh-ed25519 key SHA256:…, which was not compared with a list; use --allowed-signers.
+            Signed with the ssh-ed25519 key SHA256:…, which was not checked against allowed signers; specify --allowed-signers.
             Verified N.zip: 2 files, … bytes.
             Signed by ada@example.org, with the ssh-ed25519 key SHA256:….
             $ quire verify N.zip | grep -c "$(ssh-keygen -l -f ada.pub | cut -d ' ' -f 2)"
@@ -99,7 +99,7 @@ struct SignatureTests {
             tmp:
             [2]
             $ quire export N.quire page.html --as html --sign ada
-            quire: With --as, the only other options are --model, --replace and --remove-protection. See 'quire export --help'.
+            quire: The options of archives, such as --format or --sign, cannot be used with --as. See 'quire export --help'.
             [2]
             """)
     }

@@ -200,7 +200,7 @@ import Testing
         }
         _ = try shell.output("cp -r \(name) S-\(name)")
         let imported = try shell.output("quire import \(name) Book books.csv")
-        #expect(imported == "Imported 2500 objects of Book and made 299 of Author.\n")
+        #expect(imported == "Imported 2500 objects of Book and created 299 of Author.\n")
         let inSession = try shell.output("echo import Book books.csv | quire open S-\(name)")
         #expect(inSession.hasPrefix(imported))
         let portions = try dump(name, in: shell)
@@ -270,7 +270,7 @@ import Testing
         _ = try shell.output("quire new L.quire --template Library && mkfifo pipe.csv")
         #expect(
             try shell.output("cat books.csv > pipe.csv & quire import L.quire Book pipe.csv")
-                == "Imported 2500 objects of Book and made 300 of Author.\n")
+                == "Imported 2500 objects of Book and created 300 of Author.\n")
     }
 
     @Test func identifiersOfAllRowsAreToldInTheirOrder() throws {

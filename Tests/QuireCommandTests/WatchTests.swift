@@ -119,7 +119,7 @@ import Testing
     @Test func ofAStoreWithoutHistoryALineSaysThatSomethingWasSaved() throws {
         let shell = try makeShell(tracksHistory: false)
         let beginning =
-            "quire: Watching “R.sqlite”, which keeps no history: when something is saved is said, not what."
+            "quire: Watching “R.sqlite”, which has no history; only the time of each save is printed."
         let save = "quire set R.sqlite Recipe/p1 title=Broth"
         #expect(
             try watch("R.sqlite --count 1", while: save, in: shell)
@@ -209,8 +209,8 @@ import Testing
         _ = try shell.output(
             "quire convert R.sqlite R.xml --to xml; quire convert R.sqlite R.binary --to binary")
         let wrong: [(String, Int32, String)] = [
-            ("R.sqlite --count 0", 2, "--count takes a number"),
-            ("R.sqlite --since=-1", 2, "--since takes a number"),
+            ("R.sqlite --count 0", 2, "--count must be at least 1"),
+            ("R.sqlite --since=-1", 2, "--since must be at least 0"),
             ("R.sqlite --since yesterday", 2, "--since"),
             ("R.sqlite --since 9", 3, "has no transaction 9; the last one is 1"),
             ("R.sqlite --entity Soup", 3, "no entity “Soup”"),

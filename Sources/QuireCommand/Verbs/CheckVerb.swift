@@ -7,14 +7,14 @@ import QuireRescue
 struct CheckVerb: DocumentVerb {
     static let name = "check"
     static let abstract =
-        "Checks a document: its database, values, references, orders, files and metadata."
+        "Checks a document: its database, values, references, ordering, files and metadata."
     static let discussion = """
         Exit code 0 if there are no problems, 4 if data is damaged, lost, or has not arrived from \
         another machine. Checks the document as last saved: first its tables against its model, \
-        then every value, reference, order and file. Lines that begin with Note are about harmless \
-        irregularities, such as Core Data leaves in its own stores, and do not change the exit \
-        code. Pages of an unprotected document have no checksum, so a flipped bit inside a value \
-        can go unnoticed. A lost table or column cannot be repaired; recover saves the rest.
+        then every value, reference, ordering and file. Lines that begin with Note report harmless \
+        irregularities, such as those that Core Data leaves in its own stores, and do not change \
+        the exit code. Pages of an unprotected document have no checksum, so a flipped bit inside \
+        a value can go unnoticed. A lost table or column cannot be repaired; recover saves the rest.
 
         EXAMPLES:
           quire check Library.quire
@@ -73,7 +73,7 @@ extension StoreCheckReport {
         if output.json { return try output.print(json, levels: 2) }
         for problem in problems { try output.print(problem.message, .red) }
         if unlistedProblems > 0 {
-            try output.print("There are \(unlistedProblems) more problems of these kinds.", .red)
+            try output.print("\(Count.of(unlistedProblems, "more problem")) of these kinds.", .red)
         }
         for note in notes { try output.print("Note: \(note.message)") }
         try output.print(verdict, isWhole ? .green : .bold)

@@ -8,12 +8,12 @@ struct CompactCommand: AsyncParsableCommand {
         commandName: "compact",
         abstract: "Rebuilds the database of a document or a store at minimal size.",
         discussion: """
-            Gives the space of deleted objects and values back to the file system. The content stays the \
-            same. For a while it needs up to twice the space of the compact database; if the disk is full, \
-            the document stays as it was. XML and binary stores are always compact. quire history purge \
-            and quire versions prune remove old transactions and versions first. The next version takes \
-            the space of the whole database, because its pages have moved. quire stats shows what takes \
-            up space.
+            Returns the space of deleted objects and values to the file system. The content does not \
+            change. This temporarily needs up to twice the space of the compact database; if the disk is \
+            full, the document does not change. XML and binary stores are always compact. To remove old \
+            transactions and versions first, use quire history purge and quire versions prune. The next \
+            version takes the space of the whole database, because its pages have moved. quire stats \
+            shows what takes up space.
 
             EXAMPLES:
               quire compact Library.quire
@@ -45,10 +45,10 @@ struct CompactCommand: AsyncParsableCommand {
         let after = try size(ofStoreAt: storePath)
         let line =
             !isDatabase
-            ? "“\(path)” is always compact: only SQLite stores can be rebuilt."
+            ? "“\(path)” is always compact; only SQLite stores can be rebuilt."
             : after < before
                 ? "Compacted \(path) from \(before) to \(after) bytes."
-                : "“\(path)” was compact: \(after) bytes."
+                : "“\(path)” was already compact: \(after) bytes."
         try Output.printResult(json: options.json, reportsChanges: true, levels: 0, [line]) {
             .object([
                 "path": .string(path), "before": .integer(before), "after": .integer(after),

@@ -9,7 +9,8 @@ struct ContentCommand: ParsableCommand {
         commandName: "content",
         abstract: "Lists, reads and changes a document's additional content.",
         discussion: """
-            Files of any size are copied, never held in memory. A change is one save: all of it is done, or nothing.
+            Files of any size are streamed, never held in memory. Each change is one save: it is complete, or \
+            nothing changes.
 
             EXAMPLES:
               quire content list Notes.quire
@@ -28,7 +29,7 @@ struct ContentCommand: ParsableCommand {
 /// The document of a command about additional content.
 struct ContentDocument: ParsableArguments {
     @Argument(
-        help: ArgumentHelp("A document package; to read, also an archive.", valueName: "PATH"))
+        help: ArgumentHelp("A document package; for reading, also an archive.", valueName: "PATH"))
     var path: String
 
     @OptionGroup(title: HelpText.keys) var unlock: UnlockOptions
@@ -41,7 +42,7 @@ struct ContentDocument: ParsableArguments {
         if !writing, try DocumentPath.kind(of: path) == .archive {
             package = try unlock.open(archive: path)
         } else {
-            try DocumentPath.requirePackage(path, "only those have additional content")
+            try DocumentPath.requirePackage(path, "only packages have additional content")
             try unlock.unlock(path)
             package = try DocumentPackage.open(
                 at: path, readOnly: !writing, waiting: wait.lockWait(for: path))
@@ -109,7 +110,7 @@ struct ContentListCommand: AsyncParsableCommand {
 struct ContentAddCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "add", abstract: "Adds files and folders, or replaces them.",
-        discussion: "Whether a file may be executed is kept, its dates are not.")
+        discussion: "Keeps the executable permission, not the dates.")
 
     @OptionGroup var document: ContentDocument
 
@@ -117,12 +118,13 @@ struct ContentAddCommand: AsyncParsableCommand {
     var files: [String]
 
     @Option(
-        help: ArgumentHelp("The folder of additional content to add them to.", valueName: "FOLDER"))
+        help: ArgumentHelp(
+            "Add them to this folder of the additional content.", valueName: "FOLDER"))
     var to: String?
 
     @Option(
         name: .customLong("as"),
-        help: ArgumentHelp("The name of a single file or folder.", valueName: "NAME"))
+        help: ArgumentHelp("The new name of a single file or folder.", valueName: "NAME"))
     var name: String?
 
     @Flag(help: "Print JSON.")
@@ -130,7 +132,7 @@ struct ContentAddCommand: AsyncParsableCommand {
 
     func validate() throws {
         if name != nil, files.count != 1 {
-            throw ValidationError("--as is for a single file or folder.")
+            throw ValidationError("--as requires a single file or folder.")
         }
         if name == nil, files.contains("-") {
             throw ValidationError("Specify a name for standard input with --as.")
@@ -143,7 +145,9 @@ struct ContentAddCommand: AsyncParsableCommand {
             for (path, source) in try content(of: file) {
                 if sources.updateValue(source, forKey: path) != nil {
                     throw QuireError(
-                        .invalidValue, "Two files are to be called “\(path)”.", file: path)
+                        .invalidValue,
+                        "Two files would be named “\(path)”; add one of them separately with --as.",
+                        file: path)
                 }
             }
         }
@@ -152,7 +156,7 @@ struct ContentAddCommand: AsyncParsableCommand {
         try Output.printResult(
             json: json, reportsChanges: true, levels: 2,
             paths.isEmpty
-                ? ["There are no files to add."] : paths.map { "Added \(FileName($0))." }
+                ? ["No files to add."] : paths.map { "Added \(FileName($0))." }
         ) { .object(["added": .array(paths.map { .string(FileName($0).text) })]) }
     }
 
@@ -184,7 +188,7 @@ struct ContentGetCommand: AsyncParsableCommand {
 
     @Option(
         name: .shortAndLong,
-        help: ArgumentHelp("The new file; it must not exist.", valueName: "OUT"))
+        help: ArgumentHelp("The new file or folder; it must not exist.", valueName: "OUT"))
     var output: String?
 
     func run() async throws {

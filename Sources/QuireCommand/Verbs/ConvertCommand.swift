@@ -25,7 +25,7 @@ struct ConvertCommand: AsyncParsableCommand {
         abstract: "Writes a store's objects into a new store of any type.",
         discussion: """
             Converts a SQLite, XML or binary store of Core Data or Quire, or the store of a \
-            document. The new store carries its model. If anything cannot be converted, no new \
+            document. The new store contains its model. If anything cannot be converted, no new \
             store is created.
 
             EXAMPLES:
@@ -37,7 +37,7 @@ struct ConvertCommand: AsyncParsableCommand {
     @Argument(help: ArgumentHelp("The store or document.", valueName: "STORE"))
     var path: String
 
-    @Argument(help: ArgumentHelp("The store to make.", valueName: "NEW"))
+    @Argument(help: ArgumentHelp("The store to create.", valueName: "NEW"))
     var newPath: String
 
     @Option(
@@ -45,10 +45,10 @@ struct ConvertCommand: AsyncParsableCommand {
     var to: FileType
 
     @Option(
-        help: ArgumentHelp("The model, if the store does not carry one.", valueName: "MODEL"))
+        help: ArgumentHelp("The model, if the store does not contain one.", valueName: "MODEL"))
     var model: String?
 
-    @Flag(help: "Create the new store even if its type cannot hold all data.")
+    @Flag(help: "Create the new store even if its type cannot store all of the data.")
     var allowRemoval = false
 
     @OptionGroup var opening: OpeningOptions

@@ -7,7 +7,7 @@ import QuireSQLite
 struct DataCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "data",
-        abstract: "Lists binary values in files, and streams binary values in and out.",
+        abstract: "Lists the binary values in external files, and reads and writes binary values.",
         discussion: """
             EXAMPLES:
               quire data list Films.quire
@@ -26,7 +26,7 @@ struct DataGetVerb: DocumentVerb {
     static let abstract = "Writes a binary value to a file or to standard output."
     static let discussion = """
         The bytes are checked against their digest, if the store has recorded one. Only one block \
-        at a time is in memory. The file gets its name when it is complete.
+        at a time is in memory. The file appears under its name only when it is complete.
 
         EXAMPLES:
           quire data get Films.quire Film/p1 video -o 00001.mts
@@ -40,7 +40,9 @@ struct DataGetVerb: DocumentVerb {
     @Argument(help: ArgumentHelp("A binary attribute.", valueName: "ATTRIBUTE"))
     var attribute: String
 
-    @Option(name: .shortAndLong, help: ArgumentHelp("The file to make.", valueName: "FILE"))
+    @Option(
+        name: .shortAndLong,
+        help: ArgumentHelp("The new file; it must not exist.", valueName: "FILE"))
     var output: String?
 
     @MainActor
@@ -70,7 +72,8 @@ struct DataGetVerb: DocumentVerb {
     private func stream(_ data: ExternalData) async throws -> Reply {
         if isatty(STDOUT_FILENO) == 1 {
             throw Failure(
-                sentence: "Bytes are not for a terminal; name a file with -o, or pipe the output.",
+                sentence:
+                    "Binary data cannot be written to a terminal; specify a file with -o, or pipe the output.",
                 status: .usage)
         }
         for try await chunk in data.chunks() {
@@ -85,7 +88,7 @@ struct DataPutVerb: DocumentVerb {
     static let name = "put"
     static let abstract = "Sets a binary attribute from a file or standard input."
     static let discussion = """
-        One block of the bytes at a time is in memory.
+        Only one block of the bytes at a time is in memory.
 
         EXAMPLES:
           quire data put Films.quire Film/p1 video 00001.mts
@@ -99,7 +102,7 @@ struct DataPutVerb: DocumentVerb {
     @Argument(help: ArgumentHelp("A binary attribute.", valueName: "ATTRIBUTE"))
     var attribute: String
 
-    @Argument(help: ArgumentHelp("The file; - for standard input.", valueName: "FILE"))
+    @Argument(help: ArgumentHelp("The file, or - for standard input.", valueName: "FILE"))
     var file: String
 
     @MainActor
@@ -127,11 +130,11 @@ struct DataPutVerb: DocumentVerb {
 /// `quire data list PATH [--verify]`
 struct DataListVerb: DocumentVerb {
     static let name = "list"
-    static let abstract = "Lists the binary values that are in external files."
+    static let abstract = "Lists the binary values in external files."
     static let discussion = """
         The last column shows whether the digest of the file is recorded (never in Core Data \
-        stores), or that the file is missing or has another size. With --verify every file is \
-        read, and is whole or damaged.
+        stores), or that the file is missing or has the wrong size. With --verify, every file is \
+        read, and reported as whole or damaged.
 
         EXAMPLES:
           quire data list Films.quire
@@ -153,7 +156,7 @@ struct DataListVerb: DocumentVerb {
                     ("object", .left), ("attribute", .left), ("bytes", .right), ("file", .left),
                     ("digest", .left),
                 ], members: ["id", "attribute", "bytes", "file", "state", "sha256"],
-                ifEmpty: "No values are in files.", to: output)
+                ifEmpty: "No values in external files.", to: output)
             for (value, state) in rows {
                 try list.add(
                     [

@@ -4,9 +4,10 @@ import Quire
 /// `quire delete PATH ID…` and `quire delete PATH ENTITY --where F`
 struct DeleteVerb: DocumentVerb {
     static let name = "delete"
-    static let abstract = "Deletes objects, by the delete rules of the model."
+    static let abstract = "Deletes objects, following the delete rules of the model."
     static let discussion = """
-        Name objects by their identifiers, or an entity and a condition; TRUEPREDICATE is every object.
+        Specify objects by their identifiers, or by an entity and a condition; TRUEPREDICATE selects every \
+        object.
 
         EXAMPLES:
           quire delete Library.quire Book/p7 Book/p8
@@ -22,7 +23,7 @@ struct DeleteVerb: DocumentVerb {
 
     func validate() throws {
         if filter.format != nil && subjects.count != 1 {
-            throw ValidationError("With --where, name one entity and no identifiers.")
+            throw ValidationError("With --where, specify one entity and no identifiers.")
         }
         if filter.format == nil, let entity = subjects.first(where: { !$0.contains("/") }) {
             throw ValidationError(

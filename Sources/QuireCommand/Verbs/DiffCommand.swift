@@ -8,22 +8,22 @@ import QuireStore
 struct DiffCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "diff",
-        abstract: "Shows the changes of a document since another state.",
+        abstract: "Shows the changes to a document since another state.",
         discussion: """
             SINCE is the older state: another document or store; a version of the document (its \
-            identifier, the beginning of that, its name, or “latest”); or a transaction of its \
-            history, by its number or an encoded token. The default is the last version. A history \
+            identifier or the beginning of it, its name, or “latest”); or a transaction of its \
+            history (its number or an encoded token). The default is the last version. A history \
             records which objects and properties have changed, but not their values.
 
             Objects are the same if they have the same entity and key. So compare a document with \
             its copies, its versions, and its replicas on other machines. The result is \
-            meaningless for documents that were created separately, and a store that convert wrote \
-            may have other keys.
+            meaningless for documents that were created separately, and a store written by convert \
+            may have different keys.
 
             Lines begin with + for additions, - for removals and ~ for changes. Binary values and \
             additional content are shown by size and SHA-256. Renamed entities and properties are \
             compared if they have the same renaming identifier. Those in only one of the models \
-            are listed and not compared.
+            are listed but not compared.
 
             EXAMPLES:
               quire diff Library.quire
@@ -38,7 +38,7 @@ struct DiffCommand: AsyncParsableCommand {
 
     @Argument(
         help: ArgumentHelp(
-            "Another one, a version, or a transaction; without it the last version.",
+            "Another document or store, a version, or a transaction; the last version by default.",
             valueName: "SINCE"))
     var since: String?
 
@@ -78,13 +78,13 @@ struct DiffCommand: AsyncParsableCommand {
             guard let package = new.package else {
                 throw Failure(
                     sentence:
-                        "Specify what to compare with: “\(path)” is a store without versions. Name another store, or a transaction of its history.",
+                        "“\(path)” is a store, which has no versions; specify another store, or a transaction of its history, to compare with.",
                     status: .usage)
             }
             guard let latest = try package.versions().first else {
                 throw QuireError(
                     .notFound,
-                    "“\(path)” has no version to compare it with; keep one with “quire versions keep”, or name another document.",
+                    "“\(path)” has no version to compare with; keep one with “quire versions keep”, or specify another document.",
                     file: path)
             }
             return .version(latest, package)
@@ -131,7 +131,7 @@ struct DiffCommand: AsyncParsableCommand {
                 subject: .init(value: text))
         }
         throw QuireError(
-            .notFound, "The history token is of other stores than “\(path)”.",
+            .notFound, "The history token does not belong to “\(path)”.",
             file: path, value: text)
     }
 }

@@ -8,7 +8,7 @@ struct DumpVerb: DocumentVerb {
     static let discussion = """
         The format is quire-dump/1: {"entities": {NAME: [{"id": …, ATTRIBUTE: …, RELATIONSHIP: …}]}, \
         "format": "quire-dump/1"}, with names in order, objects in the order of their keys, and every object \
-        under its own entity. Transient attributes are left out. load adds its objects to a document.
+        under its own entity. Transient attributes are omitted. load adds the objects of a dump to a document.
 
         EXAMPLES:
           quire dump Library.quire > library.json

@@ -7,7 +7,7 @@ struct ExplainVerb: DocumentVerb {
     static let abstract =
         "Shows how fetch is executed: the SQL, its values and SQLite's plan."
     static let discussion = """
-        Takes the options of fetch. Conditions that SQL cannot express are listed as evaluated in \
+        Accepts the options of fetch. Conditions that SQL cannot express are listed as evaluated in \
         memory.
 
         EXAMPLES:

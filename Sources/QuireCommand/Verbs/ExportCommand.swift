@@ -11,18 +11,18 @@ struct ExportCommand: AsyncParsableCommand {
         abstract: "Packs a document into one file.",
         discussion: """
             The extension of the archive determines its format: .zip, .quirez (a document in one \
-            file), .tar, .tar.gz, .tar.xz or .tar.zst. Any program unpacks them to a document \
-            that opens. Exporting an unchanged document again gives an equal archive, unless it is \
+            file), .tar, .tar.gz, .tar.xz or .tar.zst. Any archive program unpacks them to a usable \
+            document. Exporting an unchanged document again creates an identical archive, unless it is \
             protected. A damaged document is not exported; use recover first. A synchronized \
             document is exported only if all of its large values have arrived.
 
-            --sign adds a signature that verify checks, made by ssh-keygen, which may ask for the \
-            key's passphrase.
+            --sign adds a signature, which verify checks. It is created by ssh-keygen, which may ask \
+            for the key's passphrase.
 
             --as writes the objects in another form instead, also those of a bare store or of an \
             archive: plain is a SQLite database with a table per entity; csv and jsonl are folders \
-            with a file per entity and a datapackage.json; html is one page to look at in a browser, \
-            which loads nothing from elsewhere.
+            with a file per entity and a datapackage.json; html is one self-contained page for a \
+            browser.
 
             For a protected document, specify the protection of the archive. With \
             --keep-protection it is encrypted, and opens with the same keys. With \
@@ -50,25 +50,26 @@ struct ExportCommand: AsyncParsableCommand {
 
     @Argument(
         help: ArgumentHelp(
-            "The archive to make, or - for standard output; with --as the file or folder.",
+            "The archive to create, or - for standard output; with --as the file or folder.",
             valueName: "FILE"))
     var archive: String
 
     @Option(
         name: .customLong("as"),
         help: ArgumentHelp(
-            "Another form than an archive: plain (SQLite), csv, jsonl or html.", valueName: "FORM"))
+            "The form, instead of an archive: plain (SQLite), csv, jsonl or html.",
+            valueName: "FORM"))
     var form: Form?
 
     @Option(
         help: ArgumentHelp(
-            "The model of a store that does not carry its own; only with --as.",
+            "The model of a store that does not contain its own; only with --as.",
             valueName: "M.xcdatamodeld"))
     var model: String?
 
     @Option(
         help: ArgumentHelp(
-            "The format, whatever the extension: zip, quirez, tar, tar.gz, tar.xz or tar.zst.",
+            "The format, regardless of the extension: zip, quirez, tar, tar.gz, tar.xz or tar.zst.",
             valueName: "FORMAT"))
     var format: ArchiveFormat?
 
@@ -83,7 +84,7 @@ struct ExportCommand: AsyncParsableCommand {
 
     @Option(
         help: ArgumentHelp(
-            "Sign the archive with an OpenSSH private key, or a public key whose private key an agent has.",
+            "Sign the archive with an OpenSSH private key, or with a public key whose private key is in an SSH agent.",
             valueName: "KEY"))
     var sign: String?
 
@@ -93,7 +94,7 @@ struct ExportCommand: AsyncParsableCommand {
     @Flag(help: "Include the versions of the document.")
     var withVersions = false
 
-    @Flag(help: "Leave out the history of changes.")
+    @Flag(help: "Omit the history of changes.")
     var withoutHistory = false
 
     @Flag(help: "Export a document even if it is damaged or incomplete.")
@@ -110,17 +111,17 @@ struct ExportCommand: AsyncParsableCommand {
 
     func validate() throws {
         if keepProtection && removeProtection {
-            throw ValidationError("Give one of --keep-protection and --remove-protection.")
+            throw ValidationError("Specify --keep-protection or --remove-protection, not both.")
         }
         if archive == "-", replace || opening.json || form != nil {
-            throw ValidationError("--replace, --json and --as are for a file.")
+            throw ValidationError("--replace, --json and --as cannot be used with standard output.")
         }
         let isArchiveOption =
             format != nil || level != nil || threads != nil || withVersions || withoutHistory
             || keepDamage || keepProtection || sign != nil
         if form != nil && isArchiveOption {
             throw ValidationError(
-                "With --as, the only other options are --model, --replace and --remove-protection.")
+                "The options of archives, such as --format or --sign, cannot be used with --as.")
         }
         let meant = [
             "csv": "csv", "jsonl": "jsonl", "html": "html", "sqlite": "plain", "db": "plain",
@@ -141,7 +142,8 @@ struct ExportCommand: AsyncParsableCommand {
     func run() async throws {
         if archive == "-", isatty(STDOUT_FILENO) == 1 {
             throw Failure(
-                sentence: "An archive is not for a terminal; name a file, or pipe the output.",
+                sentence:
+                    "An archive cannot be written to a terminal; specify a file, or pipe the output.",
                 status: .usage)
         }
         if let form { return try export(as: form) }

@@ -9,10 +9,10 @@ struct ExtractCommand: AsyncParsableCommand {
         commandName: "extract",
         abstract: "Unpacks an archive into a document package.",
         discussion: """
-            An archive that export has written is verified: its files must be exactly those in \
-            its manifest. A zip, tar or 7z archive of another program, and a folder, must contain \
-            one document, wherever it is; what is not part of the document is left out. The archive of a \
-            protected document opens with the document's keys. Without a key only its keybag \
+            An archive written by export is verified: its files must be exactly those in its \
+            manifest. A folder, or a zip, tar or 7z archive from another program, must contain one \
+            document, at any depth; files that are not part of the document are omitted. The archive \
+            of a protected document opens with the document's keys. Without a key, only its keybag \
             and the headers of its files are checked.
 
             EXAMPLES:
@@ -21,16 +21,17 @@ struct ExtractCommand: AsyncParsableCommand {
             """)
 
     @Argument(
-        help: ArgumentHelp("An archive or a folder; - for standard input.", valueName: "ARCHIVE"))
+        help: ArgumentHelp("An archive or a folder, or - for standard input.", valueName: "ARCHIVE")
+    )
     var archive: String
 
-    @Argument(help: ArgumentHelp("The package to make.", valueName: "PATH"))
+    @Argument(help: ArgumentHelp("The package to create.", valueName: "PATH"))
     var path: String
 
-    @Flag(help: "Extract a document that was exported with its damage.")
+    @Flag(help: "Extract a document that was exported with --keep-damage.")
     var keepDamage = false
 
-    @Flag(help: "Print JSON, that of info.")
+    @Flag(help: "Print JSON, as info does.")
     var json = false
 
     @OptionGroup(title: HelpText.keys) var unlock: UnlockOptions
@@ -67,13 +68,13 @@ struct ExtractCommand: AsyncParsableCommand {
     private func reportUnverified(_ extracted: ExtractedArchive) {
         if extracted.isVerified { return }
         Output.report(
-            "“\(source)” has no manifest, so it could not be verified that its files are complete and unchanged."
+            "“\(source)” has no manifest, so its files could not be verified as complete and unchanged."
         )
         let omitted = extracted.omittedPaths
         if omitted.isEmpty { return }
         let named = omitted.prefix(3).map { "“\($0)”" }.joined(separator: ", ")
         let more = omitted.count > 3 ? " and \(omitted.count - 3) more" : ""
-        Output.report("Left out, because they are not part of the document: \(named)\(more).")
+        Output.report("Omitted, because they are not part of the document: \(named)\(more).")
     }
 
     @MainActor
@@ -99,7 +100,7 @@ struct ExtractCommand: AsyncParsableCommand {
             ])
         }
         Output.report(
-            "“\(path)” is protected (\(protection.rawValue)) and locked: only its keybag and the headers of its files were checked; “quire check” with a key checks the rest."
+            "“\(path)” is protected (\(protection.rawValue)) and locked: only its keybag and the headers of its files were checked. Run “quire check” with a key to check the rest."
         )
     }
 }

@@ -6,18 +6,18 @@ struct FetchVerb: DocumentVerb {
     static let name = "fetch"
     static let abstract = "Prints the objects of an entity, or values computed from them."
     static let discussion = """
-        Without --columns every attribute is shown. A column may be a relationship, or a path such as \
-        author.name. With --group-by, --distinct or a column that is an expression, the store computes \
-        rows of values: without --group-by a row for each object, or, if a column is count(), sum(), avg(), \
-        min() or max() of what each object has, one row of all.
+        Without --columns, every attribute is printed. A column may be a relationship, or a path such as \
+        author.name. With --group-by, --distinct or an expression as a column, the store computes rows of \
+        values. Without --group-by that is one row per object, or a single row for all objects if a column \
+        is count(), sum(), avg(), min() or max() of a value of each object.
 
-        With --template it runs a fetch request of the model, which has its own entity, condition, order and \
-        limit; --where adds to the condition, --sort and --limit replace the others. A variable takes \
-        values of the type that it is compared with; values of a list are separated by commas.
+        --template runs a fetch request of the model, which has its own entity, condition, order and limit; \
+        --where adds to the condition, --sort and --limit replace the order and limit. The value of a \
+        variable has the type that the variable is compared with; separate the values of a list with commas.
 
-        Tables are cut to the width of a terminal, and nowhere else. CSV and TSV contain identifiers, and \
-        whole values as in JSON: binary values in base64, several values separated by semicolons. In CSV a \
-        missing value is nothing, and an empty text is ""; TSV is escaped as in PostgreSQL.
+        Only tables on a terminal are truncated, to its width. CSV and TSV contain identifiers and whole \
+        values, as in JSON: binary values in base64, several values separated by semicolons. In CSV a \
+        missing value is an empty field, and an empty text is ""; TSV is escaped as in PostgreSQL.
 
         EXAMPLES:
           quire fetch Library.quire Book --where 'year < 1800' --sort -year
@@ -40,7 +40,7 @@ struct FetchVerb: DocumentVerb {
     }
 }
 
-/// The option that says which objects.
+/// The option that selects objects.
 struct FilterOption: ParsableArguments {
     @Option(
         name: .customLong("where"), parsing: .unconditional,

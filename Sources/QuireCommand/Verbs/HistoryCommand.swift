@@ -22,7 +22,7 @@ struct HistoryPurgeCommand: AsyncParsableCommand {
         commandName: "purge",
         abstract: "Removes the oldest transactions of a store's history.",
         discussion: """
-            Programs that have not yet read the removed transactions get an error, and read the \
+            A program that has not yet read the removed transactions gets an error, and reads the \
             whole store again. The objects do not change. quire log prints the transactions with their numbers.
 
             EXAMPLES:
@@ -46,11 +46,11 @@ struct HistoryPurgeCommand: AsyncParsableCommand {
                     self = .token(
                         try JSONDecoder().decode(
                             PersistentHistoryToken.self, from: Data(text.utf8)))
-                } catch { throw ValidationError("--before takes a token as JSON encodes it.") }
+                } catch { throw ValidationError("--before accepts a token encoded as JSON.") }
             } else {
                 do { self = .date(try Date(text, strategy: .iso8601)) } catch {
                     throw ValidationError(
-                        "--before takes a time such as 2026-11-01T00:00:00Z, the number of a transaction, or a token."
+                        "--before accepts a time such as 2026-11-01T00:00:00Z, the number of a transaction, or a token."
                     )
                 }
             }
@@ -69,15 +69,15 @@ struct HistoryPurgeCommand: AsyncParsableCommand {
 
     @Option(
         help: ArgumentHelp(
-            "Remove transactions older than so many seconds, minutes, hours, days or weeks.",
+            "Remove transactions older than N seconds, minutes, hours, days or weeks.",
             valueName: "N(s|m|h|d|w)"),
         transform: { try Self.age($0) })
     var olderThan: Duration?
 
-    @Option(help: ArgumentHelp("Keep so many transactions.", valueName: "N"))
+    @Option(help: ArgumentHelp("Keep the last N transactions.", valueName: "N"))
     var keep: Int?
 
-    @Flag(help: "Print what would be removed, and change nothing.")
+    @Flag(help: "Print how many transactions would be removed, without removing them.")
     var dryRun = false
 
     @OptionGroup var options: DocumentOptions
@@ -87,9 +87,9 @@ struct HistoryPurgeCommand: AsyncParsableCommand {
     func validate() throws {
         let count = [before != nil, olderThan != nil, keep != nil].count { $0 }
         guard count == 1 else {
-            throw ValidationError("Specify what to remove: --before, --older-than or --keep.")
+            throw ValidationError("Specify one of --before, --older-than and --keep.")
         }
-        if let keep, keep < 0 { throw ValidationError("--keep takes a number from 0 on.") }
+        if let keep, keep < 0 { throw ValidationError("--keep must be at least 0.") }
     }
 
     /// The age that a text such as `30d` means.
@@ -100,7 +100,7 @@ struct HistoryPurgeCommand: AsyncParsableCommand {
         guard let unit = text.last.flatMap({ seconds[$0] }),
             let count = Int64(text.dropLast()), (0...100_000_000).contains(count)
         else {
-            throw ValidationError("--older-than takes a number and a unit, such as 30d or 12h.")
+            throw ValidationError("--older-than accepts a number and a unit, such as 30d or 12h.")
         }
         return .seconds(count * unit)
     }
@@ -123,7 +123,7 @@ struct HistoryPurgeCommand: AsyncParsableCommand {
         try Output.printResult(
             json: options.json, reportsChanges: !dryRun,
             [
-                "\(dryRun ? "Would remove" : "Removed") \(Count.of(removed, "transaction")); \(kept) \(kept == 1 ? "stays" : "stay")."
+                "\(dryRun ? "Would remove" : "Removed") \(Count.of(removed, "transaction")); \(kept) \(kept == 1 ? "remains" : "remain")."
             ]
         ) { .object(["kept": .integer(Int64(kept)), "removed": .integer(Int64(removed))]) }
     }

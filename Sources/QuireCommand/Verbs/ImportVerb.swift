@@ -8,18 +8,17 @@ struct ImportVerb: DocumentVerb {
     static let abstract =
         "Adds or updates an object for each row of a CSV file or SQLite table, or each object of a JSON file."
     static let discussion = """
-        If any row is invalid, none is added. The first line of a CSV file names the \
-        columns; the members of a JSON object do. A column is an attribute, a relationship (identifiers), or \
-        a path such as author.name: the related object with that name is found in the document or \
-        in the file, or created. Further columns of \
-        the same relationship, such as author.born, complete it and must not contradict it. Several values \
-        for a to-many relationship are separated by ; in CSV and are an array in JSON. An empty field of a \
-        CSV file leaves the attribute's default; "" is an empty text. An object in a JSON object is a related \
-        object: the one with the same value of a unique attribute, or a new one.
+        If any row is invalid, nothing is imported. The columns are named by the first line of a CSV file, or \
+        by the members of a JSON object. A column is an attribute, a relationship (identifiers), or a path such \
+        as author.name: the related object with that name is found in the document or in the file, or created. \
+        Further columns of the same relationship, such as author.born, complete that object and must not \
+        contradict it. Several values for a to-many relationship are separated by ; in CSV and are an array in \
+        JSON. An empty field of a CSV file leaves the attribute's default; "" is an empty text. An object in a \
+        JSON object is a related object: the one with the same value of a unique attribute, or a new one.
 
-        With --key, a row whose keys an object or an earlier row already has is an error, is skipped, or updates that \
-        object, as --on-conflict specifies. An update changes only the attributes that have a value in the row, and \
-        adds objects to to-many relationships.
+        With --key, a row with the same keys as an object or an earlier row is an error, is skipped, or updates \
+        that object, as --on-conflict specifies. An update changes only the attributes that have a value in the \
+        row, and adds objects to to-many relationships.
 
         The output of fetch as JSON, JSON lines, CSV or TSV can be imported; its identifiers are not kept.
 
@@ -54,7 +53,7 @@ struct ImportVerb: DocumentVerb {
 
     @Option(
         help: ArgumentHelp(
-            "Attributes that identify an object; a row whose values an object already has is a conflict.",
+            "Attributes that identify an object; a row with the same values as an object is a conflict.",
             valueName: "a,b"))
     var key: String?
 
@@ -70,7 +69,9 @@ struct ImportVerb: DocumentVerb {
     func validate() throws {
         let format = reading.format(of: file)
         if table != nil, reading.isGiven || file == "-" {
-            throw ValidationError("--table takes a file that is a SQLite database.")
+            throw ValidationError(
+                "--table requires a SQLite database file, without --format, --delimiter or --encoding."
+            )
         }
         guard format != nil || table != nil else {
             throw ValidationError(
@@ -172,7 +173,7 @@ struct ImportVerb: DocumentVerb {
             let related = counts.related.sorted { $0.key < $1.key }.map {
                 "\($0.value) of \($0.key)"
             }
-            parts[0] += " and \(dryRun ? "make" : "made") \(related.joined(separator: ", "))"
+            parts[0] += " and \(dryRun ? "create" : "created") \(related.joined(separator: ", "))"
         }
         if key != nil {
             parts.append("\(dryRun ? "update" : "updated") \(counts.updated)")

@@ -6,10 +6,11 @@ struct InsertVerb: DocumentVerb {
     static let name = "insert"
     static let abstract = "Adds an object."
     static let discussion = """
-        A value is read by its attribute's type: dates in ISO 8601, bytes in base64. A relationship takes \
-        identifiers, Entity/pN,Entity/pM, or the value of an attribute of the related object, author.name=Jane; such an \
-        object must exist, unless --make inserts it. Several k.name=… of a to-many relationship name several objects. \
-        k= is no value; k=@FILE reads a file, k=@@x is the text “@x”.
+        The type of the attribute determines how a value is read: dates in ISO 8601, bytes in base64. A \
+        relationship accepts identifiers, Entity/pN,Entity/pM, or the value of an attribute of the related object, \
+        author.name=Jane; that object must exist, unless --make inserts it. For a to-many relationship, repeat \
+        k.name=… to specify several objects. k= leaves the key without a value; k=@FILE reads the value from a \
+        file; k=@@x is the text “@x”.
 
         EXAMPLES:
           quire insert Library.quire Book title=Emma year=1815 author=Author/p1
@@ -60,7 +61,7 @@ extension ResolvedModel {
                 .map(\.name).joined(separator: ", ")
             throw QuireError(
                 .invalidValue,
-                "\(name) is abstract, so it has no objects of its own; its sub-entities are: \(names).",
+                "\(name) is abstract, so it has no objects of its own; specify one of its sub-entities: \(names).",
                 entity: name)
         }
         return entity

@@ -9,10 +9,10 @@ struct KeysCommand: ParsableCommand {
         commandName: "keys",
         abstract: "Lists, adds and removes the keys of a protected document.",
         discussion: """
-            Each key unlocks the whole document: a passphrase, a key file, or a recovery key of 17 \
-            words. A document may also belong to the keybag of a person; the keys of the keybag \
-            then unlock all documents of that person. A removed key still opens copies made \
-            before.
+            A key is a passphrase, a key file, or a recovery key of 17 words. Each key unlocks the \
+            whole document. A document can also belong to a person's keybag; the keys of that \
+            keybag then unlock all documents of that person. A removed key still opens older \
+            copies.
 
             EXAMPLES:
               quire keys list D.quire
@@ -59,8 +59,8 @@ struct KeysAddCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "add", abstract: "Adds a passphrase, a key file or a recovery key.",
         discussion: """
-            Options that begin with --new give the key to add, the others the key that unlocks the \
-            document.
+            --make-key-file, --recovery-key and the options that begin with --new specify the key to \
+            add; the options under KEYS specify the key that unlocks the document.
             """)
 
     @Argument(help: ArgumentHelp("A document or a store.", valueName: "PATH"))
@@ -73,13 +73,13 @@ struct KeysAddCommand: AsyncParsableCommand {
     @Flag(help: "Create the new key file, with random bytes, readable only by you.")
     var makeKeyFile = false
 
-    @Flag(help: "Add a passphrase; the terminal asks for it.")
+    @Flag(help: "Add a passphrase, which is asked for on the terminal.")
     var newPassphrase = false
 
     @Option(
         name: .customLong("new-passphrase-fd"),
         help: ArgumentHelp(
-            "Add a passphrase: a line read from this file descriptor.", valueName: "N"))
+            "Add a passphrase, read as a line from this file descriptor.", valueName: "N"))
     var newPassphraseDescriptor: Int32?
 
     @Flag(help: "Create and add a recovery key, and print its words; they are shown only once.")
@@ -99,7 +99,7 @@ struct KeysAddCommand: AsyncParsableCommand {
         ]
         if given.count(where: \.self) != 1 {
             throw ValidationError(
-                "Give one of --new-key-file, --new-passphrase, --new-passphrase-fd and --recovery-key."
+                "Specify one of --new-key-file, --new-passphrase, --new-passphrase-fd and --recovery-key."
             )
         }
         if makeKeyFile && newKeyFile == nil {
@@ -107,7 +107,7 @@ struct KeysAddCommand: AsyncParsableCommand {
         }
         if let newPassphraseDescriptor, newPassphraseDescriptor == unlock.passphraseDescriptor {
             throw ValidationError(
-                "--passphrase-fd and --new-passphrase-fd need descriptors of their own.")
+                "--passphrase-fd and --new-passphrase-fd must be different descriptors.")
         }
         try UnlockOptions.check(newPassphraseDescriptor, of: "--new-passphrase-fd")
     }
@@ -142,7 +142,7 @@ struct KeysAddCommand: AsyncParsableCommand {
         else {
             throw Failure(
                 sentence:
-                    "There is no terminal to ask for a passphrase; give one with --new-passphrase-fd N.",
+                    "A passphrase cannot be asked for without a terminal; specify one with --new-passphrase-fd N.",
                 status: .usage)
         }
         return (.passphrase(passphrase), nil)
@@ -152,7 +152,7 @@ struct KeysAddCommand: AsyncParsableCommand {
 /// `quire keys remove PATH KEY`
 struct KeysRemoveCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "remove", abstract: "Removes a key; the last one stays.")
+        commandName: "remove", abstract: "Removes a key, but not the last one.")
 
     @Argument(help: ArgumentHelp("A document or a store.", valueName: "PATH"))
     var path: String
@@ -176,7 +176,7 @@ struct KeysRemoveCommand: AsyncParsableCommand {
         if meant.count > 1 {
             throw QuireError(
                 .invalidValue,
-                "\(meant.count) keys of “\(path)” begin with “\(key)”; give more of its beginning.",
+                "\(meant.count) keys of “\(path)” begin with “\(key)”; specify more of the identifier.",
                 file: path)
         }
         guard let id = meant.first else {
@@ -184,7 +184,7 @@ struct KeysRemoveCommand: AsyncParsableCommand {
         }
         try domain.removeSlot(id)
         try Output.printResult(
-            json: json, reportsChanges: true, ["Removed the key \(id.uuidString) of \(path)."]
+            json: json, reportsChanges: true, ["Removed the key \(id.uuidString) from \(path)."]
         ) { .object(["removed": .string(id.uuidString)]) }
     }
 }
@@ -193,11 +193,11 @@ struct KeysRemoveCommand: AsyncParsableCommand {
 struct KeysMakeCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "make",
-        abstract: "Creates the keybag of a person, who can own documents.",
+        abstract: "Creates a person's keybag, which can own documents.",
         discussion:
-            "Keep a copy of it: without the keybag, documents that belong to it cannot be read.")
+            "Keep a backup: without the keybag, the documents that belong to it cannot be read.")
 
-    @Argument(help: ArgumentHelp("The keybag to make.", valueName: "KEYBAG"))
+    @Argument(help: ArgumentHelp("The keybag to create.", valueName: "KEYBAG"))
     var path: String
 
     @OptionGroup(title: HelpText.keys) var keys: NewKeyOptions
@@ -207,7 +207,8 @@ struct KeysMakeCommand: AsyncParsableCommand {
 
     func validate() throws {
         if keys.unlock.keybag != nil {
-            throw ValidationError("A keybag of a person belongs to no other; leave --keybag out.")
+            throw ValidationError(
+                "A person's keybag cannot belong to another keybag; omit --keybag.")
         }
     }
 
@@ -219,7 +220,7 @@ struct KeysMakeCommand: AsyncParsableCommand {
         if let words, !json { try ProtectionListing.printWords(words) }
         try ProtectionDomain.setUp(at: path, slots: slots)
         try Output.printResult(
-            json: json, reportsChanges: words == nil, ["Made the keybag \(path)."]
+            json: json, reportsChanges: words == nil, ["Created the keybag \(path)."]
         ) { .object(["path": .string(path), "recoveryKey": JSONValue(words)]) }
     }
 }
@@ -250,7 +251,7 @@ enum ProtectionListing {
 
     /// The columns of a table of slots.
     static let columns: [TextTable.Column] = [
-        ("key", .left), ("kind", .left), ("label", .left), ("made", .left),
+        ("key", .left), ("kind", .left), ("label", .left), ("created", .left),
     ]
 
     /// The texts of the columns.

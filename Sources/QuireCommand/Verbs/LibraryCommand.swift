@@ -7,7 +7,7 @@ import QuireDocuments
 struct LibraryCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "library",
-        abstract: "Lists and manages the documents of a folder.",
+        abstract: "Lists and manages the documents in a folder.",
         discussion: """
             Documents are listed without opening them. No command replaces an existing document.
 
@@ -66,7 +66,8 @@ struct LibraryCommand: AsyncParsableCommand {
 
     struct New: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
-            abstract: "Creates a document from a template; its name gets a number if it is taken.",
+            abstract:
+                "Creates a document from a template; adds a number to a name that already exists.",
             discussion: """
                 EXAMPLES:
                   quire library new Documents Books --template Library
@@ -81,7 +82,7 @@ struct LibraryCommand: AsyncParsableCommand {
 
         func run() async throws {
             let path = try await folder.library.create(named: name, from: .named(template))
-            try options.print("Made \(path).", path: path)
+            try options.print("Created \(path).", path: path)
         }
     }
 
@@ -151,7 +152,7 @@ struct LibraryCommand: AsyncParsableCommand {
             let item = try await DocumentLibrary(ofDocument: path)
                 .trash(path, waiting: wait.lockWait(for: path))
             try Output.printResult(
-                json: options.json, reportsChanges: true, ["Put \(path) into the trash."]
+                json: options.json, reportsChanges: true, ["Moved \(path) to the trash."]
             ) { LibraryCommand.json(item, withDate: false) }
         }
     }
@@ -166,7 +167,7 @@ struct LibraryCommand: AsyncParsableCommand {
 
         @Argument(
             help: ArgumentHelp(
-                "A folder, to list the trash of its file system too.",
+                "Also list the trash of the file system of this folder.",
                 valueName: "FOLDER"))
         var folder: String?
         @OptionGroup var printing: RowOptions
@@ -189,7 +190,7 @@ struct LibraryCommand: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "Restores a document from the trash.",
             discussion: """
-                If several documents had that path, the one deleted last is restored.
+                If several documents had that path, the one trashed last is restored.
 
                 EXAMPLES:
                   quire library restore Documents/Books.quire
@@ -207,10 +208,10 @@ struct LibraryCommand: AsyncParsableCommand {
                 })
             else {
                 throw QuireError(
-                    .notFound, "Nothing that was at “\(path)” is in the trash.", file: path)
+                    .notFound, "“\(path)” is not in the trash.", file: path)
             }
             let restored = try Trash().restore(item)
-            try options.print("Took \(path) back from the trash.", path: restored)
+            try options.print("Restored \(path) from the trash.", path: restored)
         }
     }
 

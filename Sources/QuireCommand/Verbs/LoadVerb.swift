@@ -8,9 +8,9 @@ struct LoadVerb: DocumentVerb {
     static let name = "load"
     static let abstract = "Adds the objects of a dump."
     static let discussion = """
-        Reads the output of dump: all of its objects are added, or none. The identifiers in it only link its objects with \
-        each other: the new objects get their own. References to objects that are not in the file are errors. The whole \
-        dump is in memory; import reads files of any size.
+        Adds all objects in the output of dump, or none. The identifiers in it only link its objects to each other: the \
+        new objects get their own. A reference to an object that is not in the file is an error. The whole dump is read \
+        into memory; import reads files of any size.
 
         EXAMPLES:
           quire dump Library.quire > library.json

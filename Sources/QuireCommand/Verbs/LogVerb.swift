@@ -9,7 +9,7 @@ struct LogVerb: DocumentVerb {
     static let abstract = "Prints a store's history, newest first: who saved what, and when."
     static let discussion = """
         A store has a history if its app tracks one, as Core Data does for extensions, widgets and CloudKit. Each \
-        save is a transaction; what quire saves to such a store is one too, with the author “quire”.
+        save is a transaction; saves by quire have the author “quire”.
 
         EXAMPLES:
           quire log Recipes.sqlite --limit 10
@@ -20,27 +20,27 @@ struct LogVerb: DocumentVerb {
     static let access = DocumentSession.Access.read
     typealias Printing = RowOptions
 
-    @Option(help: ArgumentHelp("At most so many transactions.", valueName: "N"))
+    @Option(help: ArgumentHelp("The maximum number of transactions.", valueName: "N"))
     var limit: Int?
 
-    @Option(help: ArgumentHelp("Only transactions of an author.", valueName: "NAME"))
+    @Option(help: ArgumentHelp("Only transactions of this author.", valueName: "NAME"))
     var author: String?
 
     @Option(
         help: ArgumentHelp(
-            "Only changes of an entity's objects, and of its sub-entities'.", valueName: "ENTITY"))
+            "Only changes to objects of this entity and its sub-entities.", valueName: "ENTITY"))
     var entity: String?
 
     @Option(
         help: ArgumentHelp(
-            "Only changes of an object, which may be deleted.", valueName: "ID"))
+            "Only changes to this object, even if it was deleted.", valueName: "ID"))
     var object: String?
 
     @Option(
-        help: ArgumentHelp("Only transactions after a time.", valueName: "DATE"),
+        help: ArgumentHelp("Only transactions after this time.", valueName: "DATE"),
         transform: { text in
             do { return try Date(text, strategy: .iso8601) } catch {
-                throw ValidationError("--since takes a time such as 2026-11-01T00:00:00Z.")
+                throw ValidationError("--since accepts a time such as 2026-11-01T00:00:00Z.")
             }
         })
     var since: Date?
@@ -49,7 +49,7 @@ struct LogVerb: DocumentVerb {
     var stat = false
 
     func validate() throws {
-        if let limit, limit < 1 { throw ValidationError("--limit takes a number from 1 on.") }
+        if let limit, limit < 1 { throw ValidationError("--limit must be at least 1.") }
     }
 
     @MainActor

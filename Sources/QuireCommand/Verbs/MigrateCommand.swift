@@ -14,12 +14,12 @@ struct MigrateCommand: AsyncParsableCommand {
             is migrated completely or not at all, even if the process is killed.
 
             If the new model has no place for existing objects or values, the migration fails, \
-            unless --allow-removal is given. A mapping model may remove data without it. The old \
-            state is kept: of a document as a version (quire versions list), of a store as a copy \
-            beside it.
+            unless you specify --allow-removal. A mapping model may remove data without it. The old \
+            state of a document is kept as a version (quire versions list), and that of a store as \
+            a backup beside it.
 
-            An app that uses Core Data recognizes its stores by hashes that only compiled models have: give the app's \
-            .momd, or its .mom, for a store that the app is to open afterwards.
+            An app that uses Core Data recognizes its stores by hashes that only compiled models contain. If the app must \
+            open the store afterwards, specify its .momd or .mom.
 
             EXAMPLES:
               quire migrate Library.quire --model Library.xcdatamodeld --dry-run
@@ -32,7 +32,7 @@ struct MigrateCommand: AsyncParsableCommand {
 
     @Option(
         help: ArgumentHelp(
-            "The model to migrate to: with its versions, a single version, or a document or store that carries it.",
+            "The model to migrate to: all of its versions, a single version, or a document or store that contains it.",
             valueName: "M"))
     var model: String
 
@@ -43,17 +43,17 @@ struct MigrateCommand: AsyncParsableCommand {
 
     @Option(
         help: ArgumentHelp(
-            "A mapping model between two of the versions; may be given several times.",
+            "A mapping model between two of the versions; may be repeated.",
             valueName: "M.xcmappingmodel"))
     var mapping: [String] = []
 
     @Flag(help: "Allow the removal of data that the new model has no place for.")
     var allowRemoval = false
 
-    @Flag(help: "Keep no version of the document, or copy of the store, from before.")
+    @Flag(help: "Do not keep a version of the document, or a backup of the store.")
     var noBackup = false
 
-    @Flag(help: "Print what would be done and removed, and change nothing.")
+    @Flag(help: "Print the changes and what they remove, without making them.")
     var dryRun = false
 
     @OptionGroup var opening: OpeningOptions
@@ -87,13 +87,13 @@ struct MigrateCommand: AsyncParsableCommand {
             } catch let error as QuireError {
                 // What failed may have come after the migration.
                 guard migration.isDone else { throw error }
-                Output.report("\(error.message) “\(path)” was migrated before that.")
+                Output.report("\(error.message) “\(path)” had already been migrated.")
             }
         }
         try report(result)
         if losesApp {
             Output.report(
-                "The app that “\(path)” belongs to \(dryRun ? "would not" : "will not") open it any more: the model did not come with Core Data's version hashes, which only a compiled one (.momd or .mom) has."
+                "The app that “\(path)” belongs to \(dryRun ? "would" : "will") no longer open it: the model does not contain Core Data's version hashes; only a compiled model (.momd or .mom) does."
             )
         }
     }
@@ -111,7 +111,7 @@ struct MigrateCommand: AsyncParsableCommand {
     private func versionsNeeded(_ option: String) -> Failure {
         Failure(
             sentence:
-                "\(option) needs all versions of the model, and “\(model)” is a single one; give the .xcdatamodeld or .momd folder.",
+                "\(option) requires all versions of the model, and “\(model)” is a single version; specify the .xcdatamodeld or .momd folder.",
             status: .usage)
     }
 
@@ -154,7 +154,7 @@ struct MigrateCommand: AsyncParsableCommand {
 
     private func lines(of result: Result) -> [String] {
         let steps = result.steps
-        if steps.isEmpty { return ["\(path) has the model \(result.name) already."] }
+        if steps.isEmpty { return ["\(path) already has the model \(result.name)."] }
         let way = steps.map(\.name).joined(separator: ", then to ")
         var lines = ["\(path) \(dryRun ? "would be" : "was") migrated to \(way)."]
         if !dryRun {
@@ -169,10 +169,10 @@ struct MigrateCommand: AsyncParsableCommand {
             let changes = step.mapping.entityMappings.compactMap(Self.line).map { "  \($0)" }
             lines +=
                 changes.isEmpty
-                ? ["  The stored data of all entities stays the same."] : changes
+                ? ["  The stored data of all entities does not change."] : changes
         }
         if result.removals.isEmpty { return lines }
-        let permission = allowRemoval ? "" : ", which needs --allow-removal"
+        let permission = allowRemoval ? "" : ", which requires --allow-removal"
         return lines + ["It would remove \(result.removals.list)\(permission)."]
     }
 

@@ -9,8 +9,8 @@ struct ModelAddCommand: AsyncParsableCommand {
         abstract: "Adds entities, properties, constraints and indexes to the model of a document.",
         discussion: """
             PART is ENTITY, ENTITY.PROPERTY with its type, or ENTITY with a line of the text form of models \
-            (see “quire model print”). A relationship gets its inverse, unless that exists. The document is \
-            migrated at once; its state before is kept as a version.
+            (see “quire model print”). A relationship gets its inverse, unless that already exists. The document \
+            is migrated at once; its old state is kept as a version.
 
             EXAMPLES:
               quire model add Library.quire Publisher
@@ -22,7 +22,7 @@ struct ModelAddCommand: AsyncParsableCommand {
     @Argument(help: ArgumentHelp("A document or a store.", valueName: "PATH"))
     var path: String
 
-    @Argument(help: ArgumentHelp("What to add, as a line of a model.", valueName: "PART"))
+    @Argument(help: ArgumentHelp("Line of model text to add.", valueName: "PART"))
     var parts: [String]
 
     @OptionGroup var options: ModelChangeOptions
@@ -62,9 +62,8 @@ struct ModelRenameCommand: AsyncParsableCommand {
         commandName: "rename",
         abstract: "Renames an entity or a property in the model of a document.",
         discussion: """
-            The objects and values are kept: the new name gets the old one as its renaming identifier. \
-            Predicates and expressions of the model stay as they are written; those with the old name are \
-            reported.
+            The objects and values are kept: the old name becomes the renaming identifier of the new one. \
+            Predicates and expressions of the model do not change; those that contain the old name are reported.
 
             EXAMPLES:
               quire model rename Library.quire Book.title name
@@ -103,9 +102,9 @@ struct ModelRemoveCommand: AsyncParsableCommand {
         commandName: "remove",
         abstract: "Removes entities and properties from the model of a document.",
         discussion: """
-            Objects and values that are removed are counted first: you are asked on a terminal, and elsewhere \
-            --yes is needed. Inverses, constraints, indexes and fetch requests of what is removed go with it. \
-            The document's state before is kept as a version.
+            If objects or values would be removed, you are asked first on a terminal; elsewhere --yes is \
+            required. The inverses, constraints, indexes and fetch requests of the removed parts are removed \
+            too. The old state of the document is kept as a version.
 
             EXAMPLES:
               quire model remove Library.quire Book.notes --dry-run
@@ -143,8 +142,8 @@ struct ModelSetCommand: AsyncParsableCommand {
         abstract: "Changes options of an entity or a property in the model of a document.",
         discussion: """
             The options are those of the text form of models: required, default, min, max, matches, external, \
-            ordered, delete and others. An option that stands alone takes true or false; an empty value \
-            resets another. The type of an attribute is changed with type=TYPE.
+            ordered, delete and others. An option without a value, such as required, also accepts true or \
+            false. An empty value resets any other option. type=TYPE changes the type of an attribute.
 
             EXAMPLES:
               quire model set Library.quire Book.title required max=200

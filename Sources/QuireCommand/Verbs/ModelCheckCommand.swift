@@ -5,11 +5,11 @@ import Quire
 struct ModelCheckCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "check",
-        abstract: "Lists the problems of a model.",
+        abstract: "Lists the problems in a model.",
         discussion: """
-            PATH is an .xcdatamodeld or .momd folder, all of whose versions are checked, one version of it, or \
-            a document or store that carries its model. Problems make the model unusable; warnings \
-            list parts of the file that are ignored, or that a compiled model would lose. Exit code 4 if there are \
+            PATH is an .xcdatamodeld or .momd folder, one version of it, or a document or store that contains \
+            its model. All versions of a folder are checked. Problems make the model unusable; warnings list \
+            parts of the file that are ignored, or that a compiled model would lose. Exit code 4 if there are \
             problems.
 
             EXAMPLES:

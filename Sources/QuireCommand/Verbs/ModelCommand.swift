@@ -7,7 +7,7 @@ struct ModelCommand: ParsableCommand {
         abstract:
             "Prints, changes, checks, compares, compiles and merges models, and writes classes for them.",
         discussion: """
-            For a document with the name of a subcommand, add the folder: ./generate.
+            If a document has the name of a subcommand, add the folder: ./generate.
 
             EXAMPLES:
               quire model Library.quire

@@ -8,11 +8,10 @@ struct ModelCompileCommand: AsyncParsableCommand {
         commandName: "compile",
         abstract: "Compiles a model, as Xcode does, or writes it in another form.",
         discussion: """
-            An .xcdatamodeld folder with all its versions becomes a .momd folder; anything else, \
-            or if OUT ends in .mom, becomes a .mom file of one model. Parts that compiled models \
-            cannot hold are warnings on standard error.
-
-            If OUT ends in .xcdatamodeld or .xcdatamodel, the model is written for Xcode; in .quiremodel, as text.
+            The extension of OUT determines the form. A .momd folder contains all versions of the model, \
+            which PATH must contain too; a .mom file contains one. An .xcdatamodeld or .xcdatamodel folder \
+            is for Xcode; a .quiremodel file is text. Warnings on standard error list parts that are not \
+            written.
 
             EXAMPLES:
               quire model compile Library.xcdatamodeld -o Library.momd
@@ -38,11 +37,11 @@ struct ModelCompileCommand: AsyncParsableCommand {
     func validate() throws {
         guard Self.endings.contains(where: output.hasSuffix) else {
             throw ValidationError(
-                "OUT must end in .momd, for all versions, in .mom, for one model, or in .xcdatamodeld, .xcdatamodel or .quiremodel."
+                "OUT must end in .momd (all versions), .mom (one model), .xcdatamodeld, .xcdatamodel or .quiremodel."
             )
         }
         if version != nil && output.hasSuffix(".momd") {
-            throw ValidationError("A .momd folder holds all versions; leave out --version.")
+            throw ValidationError("A .momd folder contains all versions; omit --version.")
         }
     }
 
@@ -53,7 +52,7 @@ struct ModelCompileCommand: AsyncParsableCommand {
         if output.hasSuffix(".momd") {
             guard let versions = try ModelSource.versions(at: path) else {
                 throw Failure(
-                    sentence: "“\(path)” has one model only; compile it to a .mom file.",
+                    sentence: "“\(path)” contains only one model; compile it to a .mom file.",
                     status: .invalidData)
             }
             count = versions.names.count
@@ -76,7 +75,7 @@ struct ModelCompileCommand: AsyncParsableCommand {
         for warning in warnings { Output.report("Warning: \(warning)") }
         try Output.printResult(
             json: opening.json, reportsChanges: true, levels: 2,
-            ["Made \(output) of \(path): \(Count.of(count, "version"))."]
+            ["Created \(output) from \(path): \(Count.of(count, "version"))."]
         ) {
             .object([
                 "path": .string(output), "versions": .integer(Int64(count)),

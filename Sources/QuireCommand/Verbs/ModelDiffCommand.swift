@@ -5,11 +5,11 @@ import Quire
 struct ModelDiffCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "diff",
-        abstract: "Shows the differences of two models, or of two versions of a model.",
+        abstract: "Shows the differences between two models, or two versions of a model.",
         discussion: """
-            OLD and NEW are models, documents or stores; with --from and --to, versions of them. Without NEW two \
+            OLD and NEW are models, documents or stores; with --from and --to, versions of them. Without NEW, two \
             versions of OLD are compared. Lines begin with + for additions, - for removals and ~ \
-            for changes; renamed parts are recognised by their renaming identifiers.
+            for changes; renamed parts are recognized by their renaming identifiers.
 
             EXAMPLES:
               quire model diff Library.quire Library.xcdatamodeld
@@ -19,15 +19,16 @@ struct ModelDiffCommand: AsyncParsableCommand {
     @Argument(help: ArgumentHelp("A model, a document or a store.", valueName: "OLD"))
     var old: String
 
-    @Argument(help: ArgumentHelp("Another one, or nothing for the same.", valueName: "NEW"))
+    @Argument(
+        help: ArgumentHelp("Another model, document or store; OLD by default.", valueName: "NEW"))
     var new: String?
 
     @Option(
-        help: ArgumentHelp("The version of OLD; if not given, the current one.", valueName: "NAME"))
+        help: ArgumentHelp("The version of OLD; the current one by default.", valueName: "NAME"))
     var from: String?
 
     @Option(
-        help: ArgumentHelp("The version of NEW; if not given, the current one.", valueName: "NAME"))
+        help: ArgumentHelp("The version of NEW; the current one by default.", valueName: "NAME"))
     var to: String?
 
     @OptionGroup var opening: OpeningOptions
@@ -55,7 +56,7 @@ struct ModelDiffCommand: AsyncParsableCommand {
         }
         return difference.changesStores
             ? "A store of the first model must be migrated to the second."
-            : "A store of the first model opens with the second as it is."
+            : "A store of the first model opens with the second without migration."
     }
 
     private static func json(_ difference: ModelDifference) -> JSONValue {

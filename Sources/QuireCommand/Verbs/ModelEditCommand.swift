@@ -9,9 +9,9 @@ struct ModelEditCommand: AsyncParsableCommand {
         abstract:
             "Opens the model of a document as text in your editor, and migrates the document.",
         discussion: """
-            The editor is that of VISUAL or EDITOR. Afterwards the differences are shown, and on a terminal you \
-            are asked before anything changes. To rename a part and keep its values, change its name and add \
-            “was OLD”. A text with a mistake can be edited again; otherwise it is kept, and its path is printed.
+            VISUAL or EDITOR specifies the editor, vi by default. Afterwards the differences are shown, and on a \
+            terminal you are asked before anything changes. To rename a part and keep its values, change its name and add \
+            “was OLD”. Text with a mistake can be edited again; otherwise it is kept, and its path is printed.
 
             EXAMPLES:
               quire model edit Library.quire
@@ -60,7 +60,7 @@ struct ModelEditCommand: AsyncParsableCommand {
         if status != 0 {
             throw Failure(
                 sentence:
-                    "The editor “\(editor)” failed (\(status)), and nothing was changed; set EDITOR to another one. The text is kept in “\(path)”.",
+                    "The editor “\(editor)” failed (\(status)), and nothing was changed. Set VISUAL or EDITOR to another one. The text is kept in “\(path)”.",
                 status: .failed)
         }
     }

@@ -8,14 +8,14 @@ struct ModelGenerateCommand: AsyncParsableCommand {
         commandName: "generate",
         abstract: "Writes classes for the entities of a model.",
         discussion: """
-            MODEL is an .xcdatamodeld folder, of which the current version is taken, one version, \
-            or a document or store that carries its model.
+            MODEL is an .xcdatamodeld folder, whose current version is used, one version, or a \
+            document or store that contains its model.
 
-            Every entity gets a class, whatever the code generation setting in the model. A file \
+            Every entity gets a class, regardless of the code generation setting in the model. A file \
             is overwritten only if this command generated it and it has not been changed since; \
             put your additions in extensions in your own files. Either all files are written or \
-            none. Parts of the model that classes cannot declare are comments in them and warnings \
-            on standard error.
+            none. Parts of the model that classes cannot declare become comments in them and \
+            warnings on standard error.
 
             EXAMPLES:
               quire model generate Library.xcdatamodeld Sources/Library
@@ -44,7 +44,9 @@ struct ModelGenerateCommand: AsyncParsableCommand {
         help: ArgumentHelp("Only the classes of these entities.", valueName: "ENTITY"))
     var entity: [String] = []
 
-    @Option(help: ArgumentHelp("Who may use the classes: internal or public.", valueName: "LEVEL"))
+    @Option(
+        help: ArgumentHelp(
+            "The access level of the classes: internal or public.", valueName: "LEVEL"))
     var access = AccessLevel.internal
 
     @Option(
@@ -60,7 +62,7 @@ struct ModelGenerateCommand: AsyncParsableCommand {
     func validate() throws {
         if let oneFile, oneFile.isEmpty || oneFile.contains("/") || oneFile.hasPrefix(".") {
             throw ValidationError(
-                "--one-file takes the name of a file in FOLDER, as Library.swift.")
+                "--one-file accepts the name of a file in FOLDER, such as Library.swift.")
         }
     }
 

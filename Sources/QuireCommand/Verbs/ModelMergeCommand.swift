@@ -47,7 +47,7 @@ struct ModelMergeCommand: AsyncParsableCommand {
         try Output.printResult(
             json: opening.json, reportsChanges: true, levels: 2,
             [
-                "Made \(output) of \(Count.of(models.count, "model")): "
+                "Merged \(Count.of(models.count, "model")) into \(output): "
                     + "\(Count.of(entities.count, "entity", "entities"))."
             ]
         ) { .object(["path": .string(output), "entities": .array(entities.map { .string($0) })]) }

@@ -8,12 +8,11 @@ struct ModelPrintCommand: AsyncParsableCommand {
         abstract: "Prints a model as text, from a file, a document or a store.",
         discussion: """
             PATH is an .xcdatamodeld or .momd folder, one version of it, a .quiremodel file, or a document or \
-            store that carries its model. Parts that cannot be shown are warnings on standard error.
+            store that contains its model. Warnings on standard error list parts that cannot be printed.
 
-            The text, saved as a .quiremodel file, is taken by --model and by the other commands.
+            --model and the other commands accept the text if it is saved as a .quiremodel file.
 
-            With --mermaid or --dot, prints a class diagram for Mermaid, as in Markdown files, or for \
-            Graphviz.
+            --mermaid and --dot print a class diagram for Mermaid, as in Markdown files, or for Graphviz.
 
             EXAMPLES:
               quire model print Library.xcdatamodeld

@@ -6,7 +6,7 @@ struct ModelTemplatesCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "templates",
         abstract:
-            "Lists the templates for classes, or exports copies to change.",
+            "Lists the templates for classes, or exports copies to edit.",
         discussion: """
             Use a copy with quire model generate --template FOLDER/NAME. \
             Sources/QuireCommand/TEMPLATES.md describes the variables of templates.
@@ -18,7 +18,7 @@ struct ModelTemplatesCommand: AsyncParsableCommand {
 
     @Option(
         help: ArgumentHelp(
-            "Copy them into this folder, each into one of its own.", valueName: "FOLDER"))
+            "Copy each template into a subfolder of this folder.", valueName: "FOLDER"))
     var export: String?
 
     @Flag(help: "Overwrite existing templates.")

@@ -8,7 +8,7 @@ struct ModelVerb: DocumentVerb {
     static let abstract =
         "Prints the model: entities, attributes, relationships and fetch requests."
     static let discussion = """
-        With --template it runs a fetch request of the model, as fetch --template does.
+        --template runs a fetch request of the model, as fetch --template does.
 
         EXAMPLES:
           quire model Library.quire
@@ -27,7 +27,7 @@ struct ModelVerb: DocumentVerb {
     func validate() throws {
         try template.validate(entity: entity)
         if template.name == nil && listing.isGiven {
-            throw ValidationError("The options of fetch go with --template.")
+            throw ValidationError("The options of fetch require --template.")
         }
     }
 
@@ -41,7 +41,8 @@ struct ModelVerb: DocumentVerb {
             let isDefault = try output.format == Defaults.current().format
             guard output.json || output.format == .table || isDefault else {
                 throw Failure(
-                    sentence: "A model is printed as text or JSON; rows need --template.",
+                    sentence:
+                        "A model is printed as text or JSON; other formats require --template.",
                     status: .usage)
             }
             try listing.print(output)

@@ -10,13 +10,13 @@ struct NewCommand: AsyncParsableCommand {
         commandName: "new",
         abstract: "Creates a document.",
         discussion: """
-            A path that ends in .sqlite, .xml or .binary makes a document of one file, any other a package.
+            A path that ends in .sqlite, .xml or .binary creates a single-file document, any other a package.
 
             With --from, the model is inferred from the data, and printed: the types of columns from all \
             their values, a unique id as a constraint, objects in JSON objects as related objects, and the \
             foreign keys of a SQLite database as relationships. On a terminal you are asked before the document \
-            is made. A store or another document keeps its own model. Either everything is imported, or no \
-            document is made.
+            is created. A store or another document keeps its own model. Either everything is imported, or no \
+            document is created.
 
             EXAMPLES:
               quire new Library.quire --template Library
@@ -30,7 +30,7 @@ struct NewCommand: AsyncParsableCommand {
 
     @Argument(
         help: ArgumentHelp(
-            "The document to make; the name of a package ends in .quire.", valueName: "PATH"))
+            "The document to create; the name of a package ends in .quire.", valueName: "PATH"))
     var path: String
 
     @Option(help: ArgumentHelp("A template's name, or its folder.", valueName: "T"))
@@ -38,14 +38,16 @@ struct NewCommand: AsyncParsableCommand {
 
     @Option(
         help: ArgumentHelp(
-            "The model of an empty document, or of that of --from.", valueName: "M.xcdatamodeld"))
+            "The model of an empty document, or of the data of --from.", valueName: "M.xcdatamodeld"
+        ))
     var model: String?
 
     @OptionGroup var source: NewFromSource
 
     @Option(
         name: .customLong("class"),
-        help: ArgumentHelp("Protect it from the start, with this class.", valueName: "CLASS"))
+        help: ArgumentHelp(
+            "Protect the document from the start, with this class.", valueName: "CLASS"))
     var protection = FileProtection.none
 
     @OptionGroup(title: HelpText.keys) var keys: NewKeyOptions
@@ -60,16 +62,16 @@ struct NewCommand: AsyncParsableCommand {
 
     func validate() throws {
         if source.from != nil {
-            if template != nil { throw ValidationError("Specify --template or --from.") }
+            if template != nil { throw ValidationError("Specify --template or --from, not both.") }
         } else if (template == nil) == (model == nil) {
-            throw ValidationError("Specify --template, --model or --from.")
+            throw ValidationError("Specify one of --template, --model and --from.")
         }
         if protection == .none, keys.isGiven {
             throw ValidationError("Specify the class of protection with --class.")
         }
         if protection != .none, fileType != nil {
             throw ValidationError(
-                "--class is for packages; protect a document of one file with “quire protect”.")
+                "--class requires a package; protect a single-file document with “quire protect”.")
         }
     }
 
@@ -90,7 +92,7 @@ struct NewCommand: AsyncParsableCommand {
             }
             if try template?.additionalContent().isEmpty == false {
                 Output.report(
-                    "The additional content of the template is left out: a document of one file has none."
+                    "The additional content of the template was omitted, because a single-file document cannot contain any."
                 )
             }
             return try await report(origin)
@@ -134,7 +136,7 @@ struct NewCommand: AsyncParsableCommand {
             if source.dryRun { return try show(rows.model, notes: rows.notes) }
             if isInferred, !json { try show(rows.model, notes: []) }
             if isInferred, !source.yes, Confirmation.isPossible,
-                !Confirmation.ask("Make \(self.path) with this model?", default: true)
+                !Confirmation.ask("Create \(self.path) with this model?", default: true)
             {
                 return
             }
@@ -188,7 +190,7 @@ struct NewCommand: AsyncParsableCommand {
         defer { package.closeSaved() }
         if try !package.additionalContent().isEmpty || !package.versions().isEmpty {
             Output.report(
-                "Only the objects of “\(path)” are taken; “quire save-as” copies a document with its additional content and versions."
+                "Only the objects of “\(path)” are copied, without its additional content and versions; “quire save-as” copies the additional content too."
             )
         }
     }
@@ -200,7 +202,7 @@ struct NewCommand: AsyncParsableCommand {
         if protection != .none {
             throw Failure(
                 sentence:
-                    "A document of a store has the protection of the store; change it afterwards with “quire protect”.",
+                    "A document created from a store keeps the protection of the store; change it afterwards with “quire protect”.",
                 status: .usage)
         }
         if let fileType {
@@ -248,7 +250,7 @@ struct NewCommand: AsyncParsableCommand {
         try Output.printResult(
             json: json, reportsChanges: words == nil, levels: 2,
             [
-                "Made \(path) from \(origin): "
+                "Created \(path) from \(origin): "
                     + "\(Count.of(info.entities.count, "entity", "entities")), "
                     + "\(Count.of(objects, "object"))."
             ]

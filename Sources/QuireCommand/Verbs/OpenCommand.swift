@@ -8,18 +8,18 @@ struct OpenCommand: AsyncParsableCommand {
         commandName: "open",
         abstract: "Opens a document and runs commands on it, one per line.",
         discussion: """
-            Each line is a verb without PATH, such as fetch, set or export; or undo, redo, save, revert, status, diff, help, \
-            quit. Words are split as by a shell. Unsaved changes are saved at the end, also after SIGTERM. Changes of a \
-            document that cannot be saved are restored when it is opened again; if the disk is too full for that, their \
-            loss is reported.
+            Each line is a command without PATH, such as fetch, set or export; or undo, redo, save, revert, status, diff, \
+            help, quit. Words are split as by a shell. Unsaved changes are saved at the end, even after SIGTERM. If changes \
+            to a document cannot be saved, they are restored when it is opened again; if the disk is too full for that, \
+            their loss is reported.
 
-            On a terminal, lines are edited: Tab completes, the arrow keys recall earlier lines, and a line goes on while a \
-            quotation mark is open. Ctrl-C drops the line, or stops a command that prints or imports, and saves nothing. \
-            Ctrl-D quits. The history is in quire/history of XDG_STATE_HOME or ~/.local/state, without lines that \
-            begin with a space.
+            On a terminal, lines can be edited: Tab completes, the arrow keys recall earlier lines, and a line continues \
+            while a quotation mark is open. Ctrl-C discards the line, or stops a command that prints or imports, and saves \
+            nothing. Ctrl-D quits. The history is in quire/history in XDG_STATE_HOME or ~/.local/state; lines that begin \
+            with a space are omitted.
 
-            Lines may also come from a pipe. An error in one is reported, the others are run, and the exit code is the first \
-            error's. With --json every request has one line of JSON on standard output as its answer, errors too.
+            Lines can also come from a pipe. An error in one is reported, the others are run, and the exit code is that of \
+            the first error. With --json, each command is answered by one line of JSON on standard output, even if it fails.
 
             EXAMPLES:
               quire open Library.quire
@@ -39,7 +39,7 @@ struct OpenCommand: AsyncParsableCommand {
 
     func validate() throws {
         if let autosave, !(autosave > 0 && autosave < 1e9) {
-            throw ValidationError("--autosave takes a positive number of seconds.")
+            throw ValidationError("--autosave must be a positive number of seconds.")
         }
     }
 
@@ -67,8 +67,8 @@ struct OpenCommand: AsyncParsableCommand {
                     if session.canGoOn {
                         session.report(failure)
                         Output.report(
-                            "The session continues, because unsaved changes would be lost; free disk space and “quit” again, or give "
-                                + "it up with “revert”.")
+                            "The session continues, because unsaved changes would be lost. Free disk space and “quit” again, or "
+                                + "discard the changes with “revert”.")
                         continue
                     }
                     failure.sentence += " " + loss
@@ -98,7 +98,7 @@ struct OpenCommand: AsyncParsableCommand {
     private func terminalLines(of session: InteractiveSession) -> any LineSource {
         var historyPath: String?
         do { historyPath = try LineEditor.standardHistoryPath() } catch {
-            Output.report("Lines are not kept: \(error)")
+            Output.report("The history of lines is not kept: \(error)")
         }
         guard
             let editor = LineEditor(
@@ -112,7 +112,7 @@ struct OpenCommand: AsyncParsableCommand {
     private static func followKeyring(of path: String) async throws {
         guard let domain = try UnlockOptions.domain(at: path) else { return }
         do { try await domain.followUserKeyring() } catch let error as QuireError {
-            Output.report("“\(path)” does not follow the user keyring any more: \(error.message)")
+            Output.report("“\(path)” no longer follows the user keyring: \(error.message)")
         }
     }
 }

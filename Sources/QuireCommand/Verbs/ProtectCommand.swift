@@ -10,23 +10,23 @@ struct ProtectCommand: AsyncParsableCommand {
         abstract: "Encrypts a document or a store, or changes or shows its protection.",
         discussion: """
             The whole document is encrypted again. If this is interrupted, it has either the new \
-            or the old protection. No process may have it open for writing. A store outside of a \
-            document (SQLite, XML or binary) is protected with its external data; its keys are in \
-            a file with .keybag appended to its name. Without a key it cannot be read again: keep \
-            copies of key files, and a recovery key on paper. The classes complete, \
-            completeUnlessOpen and completeUntilFirstUserAuthentication differ in what an open \
-            program can do while it is locked.
+            or the old protection. No process may have it open for writing. A bare store (SQLite, \
+            XML or binary) is protected with its external data; its keys are in a file with \
+            .keybag appended to its name. Without a key, the document cannot be read: keep \
+            backups of key files, and a recovery key on paper. The classes complete, \
+            completeUnlessOpen and completeUntilFirstUserAuthentication differ in what a program \
+            that has the document open can do while it is locked.
 
-            The given key becomes the first key of an unprotected document, and unlocks a \
-            protected one, which keeps its keys; quire keys changes those. With --class none the \
-            document is decrypted.
+            For an unprotected document, the specified key becomes the first key. For a protected \
+            document, it unlocks the document, which keeps its keys; quire keys changes them. \
+            --class none decrypts the document.
 
-            With --rotate the document is encrypted with new keys; keys that were read before \
-            become useless. What unlocked it, and the keybags of persons, still unlock it. Other \
-            passphrases, key files and recovery keys must be added again; if there are any, the \
-            command fails, unless --remove-other-keys is given. With --erase the keys are \
-            overwritten and the document package is removed; no key is needed. Copies and \
-            archives made before keep their keys.
+            --rotate encrypts the document with new keys; old keys that someone has read become \
+            useless. The key that unlocked the document still unlocks it, and so do persons' \
+            keybags. Other passphrases, key files and recovery keys must be added again; if there \
+            are any, the command fails, unless you specify --remove-other-keys. --erase overwrites \
+            the keys and deletes the document package; it needs no key. Older copies and archives \
+            keep their keys.
 
             EXAMPLES:
               quire protect D.quire --class complete --key-file my.key --make-key-file
@@ -53,10 +53,12 @@ struct ProtectCommand: AsyncParsableCommand {
     var rotate = false
 
     @Flag(
-        help: "With --rotate, remove passphrases, key files and recovery keys that were not given.")
+        help:
+            "With --rotate, remove passphrases, key files and recovery keys that were not specified."
+    )
     var removeOtherKeys = false
 
-    @Flag(help: "Overwrite its keys, and remove it.")
+    @Flag(help: "Overwrite its keys and delete it.")
     var erase = false
 
     @OptionGroup(title: HelpText.keys) var keys: NewKeyOptions
@@ -71,11 +73,11 @@ struct ProtectCommand: AsyncParsableCommand {
             throw ValidationError("Specify one of --class, --show, --rotate and --erase.")
         }
         if removeOtherKeys && !rotate {
-            throw ValidationError("--remove-other-keys is for --rotate.")
+            throw ValidationError("--remove-other-keys requires --rotate.")
         }
         if keys.makesKeys, protection == nil || protection == FileProtection.none {
             throw ValidationError(
-                "--make-key-file and --recovery-key are for a document that is to be protected.")
+                "--make-key-file and --recovery-key require --class with a class other than none.")
         }
     }
 
@@ -86,7 +88,7 @@ struct ProtectCommand: AsyncParsableCommand {
         case .store where erase:
             throw QuireError(
                 .unsupported,
-                "“\(path)” is a bare store; --erase is for document packages. Overwrite its keybag “\(StoreProtection.keybag(ofStoreAt: path).path)”, and remove it with the store.",
+                "“\(path)” is a bare store; --erase requires a document package. Overwrite its keybag “\(StoreProtection.keybag(ofStoreAt: path).path)”, and delete it with the store.",
                 file: path)
         case .store: break
         case .archive: throw DocumentPath.archiveError(path)
@@ -122,7 +124,7 @@ struct ProtectCommand: AsyncParsableCommand {
         try set(protection, domain: person, slots: slots)
         if words == nil || !json { try answer(sentence, protection, .none) }
         Output.report(
-            "The blocks of the disk that “\(path)” was on before may remain readable until they are used again."
+            "The unencrypted data of “\(path)” may remain readable on the disk until its blocks are reused."
         )
     }
 
@@ -131,18 +133,18 @@ struct ProtectCommand: AsyncParsableCommand {
         if keys.makesKeys {
             throw Failure(
                 sentence:
-                    "“\(path)” is protected already, and keeps its keys; “quire keys add” gives it another.",
+                    "“\(path)” is already protected, and keeps its keys; add another with “quire keys add”.",
                 status: .usage)
         }
         _ = try keys.unlock.unlockedDomain(at: path)
         try set(protection, domain: nil, slots: [])
         let sentence =
             if protection == former {
-                "\(path) is protected as \(protection.rawValue) already."
+                "\(path) is already protected as \(protection.rawValue)."
             } else if protection == .none {
                 "\(path) is no longer encrypted: anyone who can read its files can read its content."
             } else {
-                "\(path) is protected as \(protection.rawValue) now, no longer as \(former.rawValue)."
+                "\(path) is now protected as \(protection.rawValue), no longer as \(former.rawValue)."
             }
         try answer(sentence, protection, former)
     }
@@ -169,7 +171,7 @@ struct ProtectCommand: AsyncParsableCommand {
         if !others.isEmpty, !removeOtherKeys {
             throw Failure(
                 sentence:
-                    "“\(path)” has other keys, which cannot stay: \(others.map(Self.name).joined(separator: ", ")). With --remove-other-keys they are removed; “quire keys add” adds them again.",
+                    "“\(path)” has other keys that cannot be kept: \(others.map(Self.name).joined(separator: ", ")). Specify --remove-other-keys to remove them, then add them again with “quire keys add”.",
                 status: .usage)
         }
         var slots: [NewSlot] = []
@@ -181,7 +183,7 @@ struct ProtectCommand: AsyncParsableCommand {
                 ofDocumentAt: path, slots: slots, waiting: wait.lockWait(for: path))
         }
         try answer(
-            "The keys of \(path) are new.", domain.protection, domain.protection)
+            "Replaced the keys of \(path).", domain.protection, domain.protection)
         if !others.isEmpty {
             Output.report("Removed: \(others.map(Self.name).joined(separator: ", ")).")
         }
@@ -195,8 +197,8 @@ struct ProtectCommand: AsyncParsableCommand {
         // A damaged keybag can be erased too.
         let former = (try? DocumentPackage.fileProtection(at: path)) ?? .none
         try DocumentPackage.erase(documentAt: path, waiting: wait.lockWait(for: path))
-        try answer("Erased the keys of \(path), and removed it.", .none, former)
-        Output.report("Copies and archives of “\(path)” that were made before keep their keys.")
+        try answer("Erased the keys of \(path), and deleted it.", .none, former)
+        Output.report("Older copies and archives of “\(path)” keep their keys.")
     }
 
     // MARK: - Printing

@@ -10,8 +10,8 @@ struct RecoverCommand: AsyncParsableCommand {
         abstract: "Recovers objects from a damaged document, page by page, into a new one.",
         discussion: """
             The damaged document is only read. Objects on intact pages are recovered; losses are \
-            listed. A package becomes a package. A store outside of a document becomes a store, or \
-            a package if NEW ends in .quire.
+            listed. A package becomes a package. A bare store becomes a store, or a package if NEW \
+            ends in .quire.
 
             Exit code 0 if everything was recovered and check finds no problem in NEW; 4 if \
             something is lost, if NEW has problems, or if nothing can be recovered. In that last \
@@ -67,10 +67,10 @@ struct RecoverCommand: AsyncParsableCommand {
         let origin =
             switch report.modelOrigin {
             case .given, .carried: ""
-            case .inferred: ", with names as the tables have them"
+            case .inferred: ", with names from its tables"
             }
         let verdict =
-            "Recovered \(Count.of(report.objectCount, "object")) of \(path) into \(newPath)\(origin)."
+            "Recovered \(Count.of(report.objectCount, "object")) from \(path) into \(newPath)\(origin)."
         try Output.printResult(
             json: options.json, reportsChanges: true, levels: 2,
             report.losses + report.problems.map { "Not repaired: \($0.message)" } + [verdict]

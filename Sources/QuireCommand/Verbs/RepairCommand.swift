@@ -7,10 +7,10 @@ import QuireRescue
 struct RepairCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "repair",
-        abstract: "Repairs problems that have one possible solution.",
+        abstract: "Repairs problems that have only one possible solution.",
         discussion: """
             Repairs a copy, which replaces the document only if a check finds fewer problems. The \
-            old document stays beside it, with before-repair in its name. No process may have it \
+            old document is kept beside it, with before-repair in its name. No process may have it \
             open. The exit code is that of a check of the result, also with --dry-run: 0 if there \
             are no problems, 4 if some cannot be repaired.
 
@@ -22,7 +22,7 @@ struct RepairCommand: AsyncParsableCommand {
     @Argument(help: ArgumentHelp("A document or a store.", valueName: "PATH"))
     var path: String
 
-    @Flag(help: "Print what would be done, and change nothing.")
+    @Flag(help: "Print the repairs without making them.")
     var dryRun = false
 
     @Flag(help: "Do not keep the old document.")
@@ -51,7 +51,7 @@ struct RepairCommand: AsyncParsableCommand {
         if !report.after.isWhole {
             throw Failure(
                 sentence:
-                    "\(Count.of(report.after.problemCount, "problem")) of “\(path)” cannot be repaired.",
+                    "“\(path)” has \(Count.of(report.after.problemCount, "problem")) that cannot be repaired.",
                 status: .invalidData)
         }
     }

@@ -22,7 +22,7 @@ struct RevertCommand: AsyncParsableCommand {
     @Argument(help: ArgumentHelp("A document package.", valueName: "PATH"))
     var path: String
 
-    @Option(help: ArgumentHelp("Another document.", valueName: "OTHER"))
+    @Option(help: ArgumentHelp("The document with the new content.", valueName: "OTHER"))
     var to: String?
 
     @OptionGroup var opening: OpeningOptions
@@ -44,11 +44,11 @@ struct RevertCommand: AsyncParsableCommand {
             throw error
         }
         package.closeSaved()
-        let draft = hadDraft ? " The draft of its unsaved changes was dropped." : ""
+        let draft = hadDraft ? " The draft of its unsaved changes was discarded." : ""
         let sentence =
             to.map { "Reverted \(path) to \($0).\(draft)" }
             ?? (hadDraft
-                ? "Reverted \(path): its unsaved changes are dropped."
+                ? "Reverted \(path): its unsaved changes were discarded."
                 : "\(path) has no unsaved changes.")
         try Output.printResult(json: opening.json, reportsChanges: true, levels: 0, [sentence]) {
             .object([

@@ -6,9 +6,9 @@ import QuireDocuments
 struct SaveAsCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "save-as",
-        abstract: "Writes a document to another package.",
+        abstract: "Copies a document to another package.",
         discussion: """
-            The new package is created completely or not at all; a package that it replaces stays \
+            The new package is created completely or not at all; a package that it replaces is kept \
             until then. The document itself does not change, and may be open. Versions are not \
             copied. A damaged document is not copied; use recover instead.
 
@@ -20,7 +20,7 @@ struct SaveAsCommand: AsyncParsableCommand {
     @Argument(help: ArgumentHelp("A document package.", valueName: "PATH"))
     var path: String
 
-    @Argument(help: ArgumentHelp("The package to make.", valueName: "NEW"))
+    @Argument(help: ArgumentHelp("The package to create.", valueName: "NEW"))
     var newPath: String
 
     @Flag(help: "Replace an existing document.")
@@ -75,7 +75,7 @@ struct DuplicateCommand: AsyncParsableCommand {
             try package.duplicate(keepingDamage: keepDamage, progress: $0)
         }
         try Output.printResult(
-            json: opening.json, reportsChanges: true, levels: 0, ["Made \(copy)."]
+            json: opening.json, reportsChanges: true, levels: 0, ["Created \(copy)."]
         ) {
             .object(["path": .string(copy)])
         }
@@ -84,6 +84,6 @@ struct DuplicateCommand: AsyncParsableCommand {
 
 /// Opens a package, to copy it as of its last save.
 private func openToCopy(_ path: String) throws -> DocumentPackage {
-    try DocumentPath.requirePackage(path, "a store is copied by convert, an archive by extract")
+    try DocumentPath.requirePackage(path, "copy a store with convert, an archive with extract")
     return try DocumentPackage.open(at: path, readOnly: true)
 }

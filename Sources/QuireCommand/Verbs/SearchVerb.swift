@@ -5,12 +5,12 @@ import Quire
 /// `quire search PATH TEXT`
 struct SearchVerb: DocumentVerb {
     static let name = "search"
-    static let abstract = "Finds a text in all text attributes of all objects."
+    static let abstract = "Finds text in all text attributes of all objects."
     static let discussion = """
         Case and diacritics are ignored: “cafe” finds “Café”. TEXT may be any part of a text or URI. An \
-        attribute with a full-text index is searched through it, by whole words of which the last may be \
-        incomplete. A UUID finds the attributes that have it. Derived attributes, which repeat others, are \
-        not searched. Each row is an attribute with the text around its first match.
+        attribute with a full-text index is searched by whole words, of which the last may be incomplete. A \
+        UUID finds the attributes with that value. Derived attributes, which repeat others, are not searched. \
+        Each row is an attribute with the text around its first match.
 
         EXAMPLES:
           quire search Library.quire austen
@@ -20,15 +20,15 @@ struct SearchVerb: DocumentVerb {
     static let access = DocumentSession.Access.read
     typealias Printing = RowOptions
 
-    @Argument(help: ArgumentHelp("The text.", valueName: "TEXT"))
+    @Argument(help: ArgumentHelp("The text to find.", valueName: "TEXT"))
     var text: String
 
     @Option(
         help: ArgumentHelp(
-            "Only objects of an entity, and of its sub-entities.", valueName: "ENTITY"))
+            "Only objects of this entity and its sub-entities.", valueName: "ENTITY"))
     var entity: String?
 
-    @Option(help: ArgumentHelp("The greatest number of rows.", valueName: "N"))
+    @Option(help: ArgumentHelp("The maximum number of rows.", valueName: "N"))
     var limit: Int?
 
     func validate() throws {

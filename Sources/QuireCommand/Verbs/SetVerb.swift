@@ -6,9 +6,9 @@ struct SetVerb: DocumentVerb {
     static let name = "set"
     static let abstract = "Changes objects."
     static let discussion = """
-        Name objects by their identifiers, or an entity and a condition. With a condition the entity may be \
-        left out if only one has the keys that are set. Values are written as for insert. A number or a date may also \
-        be an expression of the object's properties, k=price*1.1. To-many relationships take +k=… and -k=… to add and \
+        Specify objects by their identifiers, or by an entity and a condition. With a condition, the entity may be \
+        omitted if only one has all the keys. Values are written as for insert. A number or a date may also be an \
+        expression of the object's properties, k=price*1.1. To-many relationships accept +k=… and -k=… to add and \
         remove objects; k=… replaces them all.
 
         EXAMPLES:
@@ -37,7 +37,7 @@ struct SetVerb: DocumentVerb {
             throw ValidationError("Specify the objects to change: their identifiers, or --where.")
         }
         if filter.format != nil && subjects.count > 1 {
-            throw ValidationError("With --where, name one entity and no identifiers.")
+            throw ValidationError("With --where, specify one entity and no identifiers.")
         }
     }
 
@@ -86,7 +86,7 @@ struct SetVerb: DocumentVerb {
         guard topmost.count == 1 else {
             let names = topmost.map(\.name).joined(separator: " and ")
             throw Failure(
-                sentence: "\(names) have \(listed); name the entity before --where.",
+                sentence: "\(names) have \(listed); specify the entity before --where.",
                 status: .usage)
         }
         return entity

@@ -4,12 +4,14 @@ import Quire
 /// `quire show PATH ID…`
 struct ShowVerb: DocumentVerb {
     static let name = "show"
-    static let abstract = "Prints objects with all their properties, and what refers to them."
+    static let abstract =
+        "Shows objects with all their properties, and the objects that refer to them."
     static let discussion = """
-        Texts are printed whole, binary values by their size, and related objects with a text that names \
-        them: their name or title, or else their first text. “Referred to by” lists the objects that have \
-        the object in a relationship, including relationships without an inverse. At most 20 objects of a \
-        relationship are listed. With --json, relationships of the object and binary values are whole.
+        Texts are printed in full, binary values as their size, and related objects with a text that \
+        identifies them: their name or title, or else their first text. “Referred to by” lists the objects \
+        that have the object in a relationship, including relationships without an inverse. At most 20 \
+        objects of a relationship are listed. With --json, binary values and the object's relationships are \
+        printed in full.
 
         EXAMPLES:
           quire show Library.quire Book/p7

@@ -38,7 +38,7 @@ struct StatusCommand: AsyncParsableCommand {
         guard kind == .package else {
             throw QuireError(
                 .invalidFormat,
-                "“\(path)” is not a document package; only those are opened by turns.", file: path)
+                "“\(path)” is not a document package; only packages have a status.", file: path)
         }
         return try DocumentPackage.status(at: path)
     }
@@ -48,12 +48,12 @@ struct StatusCommand: AsyncParsableCommand {
         if let owner = status.owner {
             lines.append("Open for writing by \(OwnerListing.text(owner)).")
             switch status.ownerHasUnsavedChanges {
-            case true?: lines.append("It has unsaved changes there.")
-            case false?: lines.append("It has no unsaved changes there.")
+            case true?: lines.append("That process has unsaved changes.")
+            case false?: lines.append("That process has no unsaved changes.")
             case nil: break
             }
         } else {
-            lines.append("Nobody has it open for writing.")
+            lines.append("Not open for writing.")
         }
         if let date = status.lastSaved { lines.append("Last saved \(PrintedDate.text(date)).") }
         if status.fileProtection != .none {
@@ -61,10 +61,10 @@ struct StatusCommand: AsyncParsableCommand {
             lines.append("Protected (\(status.fileProtection.rawValue))\(state).")
         }
         if status.hasDraft == true {
-            lines.append("A draft of changes that could not be saved is there.")
+            lines.append("It contains a draft of changes that could not be saved.")
         }
         if let generation = status.generation {
-            lines.append("Additional content of generation \(generation).")
+            lines.append("Generation \(generation) of the additional content.")
         }
         if status.versionCount > 0 {
             lines.append("\(Count.of(status.versionCount, "version")) kept.")
@@ -73,7 +73,7 @@ struct StatusCommand: AsyncParsableCommand {
             let files = Count.of(leftovers.count, "file")
             lines.append(
                 status.owner == nil
-                    ? "\(files) left by interrupted saves; opening it removes them."
+                    ? "\(files) left by interrupted saves; opening the document removes them."
                     : "\(files) being written or no longer needed.")
         }
         return lines

@@ -6,10 +6,10 @@ import QuireDocuments
 struct TemplatesCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "templates",
-        abstract: "Lists the templates for new documents, or makes one from a document.",
+        abstract: "Lists the templates for new documents, or creates one from a document.",
         discussion: """
-            Templates are searched in QUIRE_TEMPLATES; otherwise in quire/Templates of XDG_DATA_HOME or ~/.local/share, \
-            beside the program, and in the program itself.
+            The folder of templates is QUIRE_TEMPLATES. If that is not set, templates are found in quire/Templates in \
+            XDG_DATA_HOME or ~/.local/share, beside the program, and in the program itself.
 
             EXAMPLES:
               quire templates

@@ -6,11 +6,11 @@ import QuireDocuments
 struct TemplatesMakeCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "make",
-        abstract: "Makes a template of a document: its model, objects and additional content.",
+        abstract: "Creates a template from a document: its model, objects and additional content.",
         discussion: """
-            The template goes into QUIRE_TEMPLATES, or quire/Templates in XDG_DATA_HOME or ~/.local/share, where new finds it \
-            by its name. It is a folder of text files that can be edited. Versions, history and unsaved changes are not \
-            part of it. Templates are not protected: a template of a protected document needs --in-clear.
+            The template is created in QUIRE_TEMPLATES, or in quire/Templates in XDG_DATA_HOME or ~/.local/share, where new \
+            finds it by its name. It is a folder of text files that can be edited. Versions, history and unsaved changes are \
+            omitted. Templates are not protected: a template of a protected document requires --in-clear.
 
             EXAMPLES:
               quire templates make Library.quire 'My Library'
@@ -25,20 +25,21 @@ struct TemplatesMakeCommand: AsyncParsableCommand {
     var name: String
 
     @Option(
-        help: ArgumentHelp("Put it into this folder, which is created.", valueName: "FOLDER"))
+        help: ArgumentHelp(
+            "Create it in this folder, which is created if missing.", valueName: "FOLDER"))
     var folder: String?
 
-    @Option(help: ArgumentHelp("Its purpose in a line.", valueName: "TEXT"))
+    @Option(help: ArgumentHelp("Its purpose, in one line.", valueName: "TEXT"))
     var description: String?
 
-    @Flag(help: "Write the objects of a protected document in clear.")
+    @Flag(help: "Write the objects of a protected document unencrypted.")
     var inClear = false
 
     @OptionGroup var opening: OpeningOptions
 
     @MainActor
     func run() async throws {
-        try DocumentPath.requirePackage(path, "only those become templates")
+        try DocumentPath.requirePackage(path, "only packages can become templates")
         try opening.unlock.unlock(path)
         let isProtected = try DocumentPackage.fileProtection(at: path) != .none
         let template: DocumentTemplate
@@ -47,7 +48,7 @@ struct TemplatesMakeCommand: AsyncParsableCommand {
                 from: path, name: name, summary: description, in: folder,
                 allowsUnprotectedCopy: inClear)
         } catch var error as QuireError where error.code == .protectionUnavailable && !inClear {
-            error.message += " --in-clear allows it."
+            error.message += " Specify --in-clear to allow it."
             throw error
         }
         if isProtected {
@@ -56,7 +57,7 @@ struct TemplatesMakeCommand: AsyncParsableCommand {
         }
         try Output.printResult(
             json: opening.json, reportsChanges: true,
-            ["Made the template \(template.name) of \(path): \(template.path)."]
+            ["Created the template \(template.name) from \(path): \(template.path)."]
         ) { template.json }
     }
 }

@@ -19,7 +19,7 @@ struct UnlockCommand: AsyncParsableCommand {
               quire unlock me.keybag
             """)
 
-    @Argument(help: ArgumentHelp("Documents, stores or keybags of persons.", valueName: "PATH"))
+    @Argument(help: ArgumentHelp("Documents, stores or persons' keybags.", valueName: "PATH"))
     var paths: [String]
 
     @Option(help: ArgumentHelp("Lock it again after this time.", valueName: "SECONDS"))
@@ -32,7 +32,8 @@ struct UnlockCommand: AsyncParsableCommand {
 
     func validate() throws {
         if let timeout, !(1...Int(Int32.max)).contains(timeout) {
-            throw ValidationError("--timeout takes a number of seconds, from 1 on.")
+            throw ValidationError(
+                "--timeout must be at least 1 second, and at most \(Int32.max) seconds.")
         }
     }
 
@@ -58,7 +59,7 @@ struct UnlockCommand: AsyncParsableCommand {
 struct LockCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "lock",
-        abstract: "Locks documents again that quire unlock has unlocked.",
+        abstract: "Locks documents that quire unlock has unlocked.",
         discussion: """
             Removes their keys from the kernel's user keyring; without a path, all of Quire's \
             keys. Programs that follow the keyring, such as quire open, save and lock their \
@@ -69,7 +70,7 @@ struct LockCommand: AsyncParsableCommand {
               quire lock
             """)
 
-    @Argument(help: ArgumentHelp("Documents, stores or keybags of persons.", valueName: "PATH"))
+    @Argument(help: ArgumentHelp("Documents, stores or persons' keybags.", valueName: "PATH"))
     var paths: [String] = []
 
     @Flag(help: "Print JSON.")
@@ -86,7 +87,7 @@ struct LockCommand: AsyncParsableCommand {
             if try domain.removeFromUserKeyring() { count += 1 }
             if try domain.unlockFromUserKeyring() {
                 Output.report(
-                    "“\(path)” is still unlocked, because the keybag of a person that it belongs to is; lock that."
+                    "“\(path)” is still unlocked, because the person's keybag that it belongs to is unlocked; lock the keybag too."
                 )
             }
         }

@@ -10,14 +10,14 @@ struct VerifyCommand: AsyncParsableCommand {
         abstract: "Checks an archive against its manifest and its signature.",
         discussion: """
             Reads the whole archive and writes nothing. Its files must be exactly those in its \
-            manifest, which export writes; an archive of another program has none. Exit code 4 if \
-            the archive is damaged, was changed after it was signed, or is not signed by a signer \
-            in the list.
+            manifest, which export writes; an archive from another program has none. Exit code 4 \
+            if the archive is damaged, was changed after it was signed, or is not signed by an \
+            allowed signer.
 
-            The list has the format of OpenSSH's allowed signers: a line per signer with an \
-            identity, options and a public key. Without a list, any signature that is right is \
-            accepted, and the key's fingerprint is printed. Only Ed25519 signatures can be \
-            checked; ssh-keygen checks those of other keys.
+            The file of allowed signers has the OpenSSH format: a line per signer with an \
+            identity, options and a public key. Without it, any valid signature is accepted, and \
+            the key's fingerprint is printed. Only Ed25519 signatures can be checked; ssh-keygen \
+            checks those of other keys.
 
             EXAMPLES:
               quire verify Library.zip
@@ -26,17 +26,16 @@ struct VerifyCommand: AsyncParsableCommand {
               curl -s https://example.org/Library.zip | quire verify -
             """)
 
-    @Argument(help: ArgumentHelp("An archive; - for standard input.", valueName: "ARCHIVE"))
+    @Argument(help: ArgumentHelp("An archive, or - for standard input.", valueName: "ARCHIVE"))
     var archive: String
 
     @Option(
-        help: ArgumentHelp(
-            "The list of those who may have signed the archive.", valueName: "FILE"))
+        help: ArgumentHelp("File of allowed signers.", valueName: "FILE"))
     var allowedSigners: String?
 
     @Option(
         help: ArgumentHelp(
-            "Who of the list must have signed it; anyone by default.", valueName: "IDENTITY"))
+            "Required signer; any listed signer by default.", valueName: "IDENTITY"))
     var signer: String?
 
     @Flag(help: "Print JSON.")
@@ -44,7 +43,7 @@ struct VerifyCommand: AsyncParsableCommand {
 
     func validate() throws {
         if signer != nil && allowedSigners == nil {
-            throw ValidationError("--signer is only used with --allowed-signers.")
+            throw ValidationError("--signer requires --allowed-signers.")
         }
     }
 
@@ -84,6 +83,6 @@ struct VerifyCommand: AsyncParsableCommand {
         let key = "the \(signer.keyType) key \(signer.fingerprint)"
         if let principals = signer.principals { return "Signed by \(principals), with \(key)." }
         return
-            "Signed with \(key), which was not compared with a list; use --allowed-signers."
+            "Signed with \(key), which was not checked against allowed signers; specify --allowed-signers."
     }
 }

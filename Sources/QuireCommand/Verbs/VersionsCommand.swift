@@ -7,10 +7,10 @@ import QuireDocuments
 struct VersionsCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "versions",
-        abstract: "Keeps versions of a document, shows, restores and removes them.",
+        abstract: "Keeps, shows, restores and removes versions of a document.",
         discussion: """
-            A version takes as much space as has changed since the one before. VERSION is an \
-            identifier, as listed, the beginning of it, a name, or “latest”.
+            A version takes only the space of the changes since the previous one. VERSION is an \
+            identifier as listed, the beginning of one, a name, or “latest”.
 
             EXAMPLES:
               quire versions keep Thesis.quire --name 'as handed in'
@@ -70,7 +70,7 @@ struct VersionsDocument: ParsableArguments {
 
     /// Also unlocks it, before anything is opened.
     private func checkKind() throws {
-        try DocumentPath.requirePackage(path, "only those have versions")
+        try DocumentPath.requirePackage(path, "only packages have versions")
         try unlock.unlock(path)
     }
 }
@@ -97,7 +97,7 @@ extension DocumentVersion {
         default:
             throw QuireError(
                 .invalidValue,
-                "\(meant.count) versions of “\(path)” are meant by “\(text)”; give more of its beginning.",
+                "“\(text)” matches \(meant.count) versions of “\(path)”; specify the identifier of one.",
                 subject: .init(file: path))
         }
     }
@@ -272,7 +272,7 @@ struct VersionsShowCommand: AsyncParsableCommand {
             table.rows = files.map { [$0.path, "\($0.size)"] }
             lines += [""] + table.lines
         }
-        if let to { lines += ["", "Made \(to) of it."] }
+        if let to { lines += ["", "Created \(to) from it."] }
         try Output.printResult(
             json: printing.json, reportsChanges: to != nil, levels: 2, lines
         ) {
@@ -295,7 +295,7 @@ struct VersionsDiffCommand: AsyncParsableCommand {
         commandName: "diff",
         abstract: "Shows the changes between two versions, or from a version to the document.",
         discussion: """
-            quire diff --help describes the output; it also compares documents with each other.
+            quire diff also compares documents with each other; its help describes the output.
 
             EXAMPLES:
               quire versions diff Thesis.quire 'as handed in' latest --stat
@@ -309,7 +309,7 @@ struct VersionsDiffCommand: AsyncParsableCommand {
 
     @Argument(
         help: ArgumentHelp(
-            "The newer version; without it the current state.", valueName: "NEW"))
+            "The newer version; the current state by default.", valueName: "NEW"))
     var new: String?
 
     @OptionGroup var comparison: ComparisonOptions

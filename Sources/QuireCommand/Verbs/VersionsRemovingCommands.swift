@@ -27,7 +27,7 @@ struct VersionsDeleteCommand: AsyncParsableCommand {
         try Output.printResult(
             json: json, reportsChanges: !would, levels: 2,
             ids.isEmpty
-                ? ["There is nothing to remove."]
+                ? ["No versions to remove."]
                 : ids.map { "\(would ? "Would remove" : "Removed") version \($0)." }
         ) { .object(["removed": .array(ids.map { .string($0) })]) }
     }
@@ -45,22 +45,22 @@ struct VersionsPruneCommand: AsyncParsableCommand {
     @OptionGroup var document: VersionsDocument
     @OptionGroup var printing: JSONOption
 
-    @Option(help: ArgumentHelp("Keep at most so many.", valueName: "N"))
+    @Option(help: ArgumentHelp("Keep at most N versions.", valueName: "N"))
     var count: Int?
 
     @Option(
-        help: ArgumentHelp("Keep versions of at most so many added bytes in all.", valueName: "N"))
+        help: ArgumentHelp("Keep versions with at most N added bytes in total.", valueName: "N"))
     var bytes: Int64?
 
-    @Flag(help: "Prune versions with a name too.")
+    @Flag(help: "Also prune versions with a name.")
     var named = false
 
-    @Flag(help: "Print what would be removed, and change nothing.")
+    @Flag(help: "Print the versions that would be removed, without removing them.")
     var dryRun = false
 
     func validate() throws {
         if (count ?? 0) < 0 || (bytes ?? 0) < 0 {
-            throw ValidationError("There are no negative numbers of versions or bytes.")
+            throw ValidationError("--count and --bytes must be at least 0.")
         }
     }
 
@@ -86,14 +86,14 @@ struct VersionsConflictsCommand: AsyncParsableCommand {
         abstract:
             "Finds conflict copies that a synchronization tool left beside a document.",
         discussion: """
-            They are packages beside the document with names like “Name (conflicted copy …)”, \
-            “Name.sync-conflict-…” or “Name (1)”, that are the same document.
+            A conflict copy is a package beside the document that is the same document, and has a \
+            name like “Name (conflicted copy …)”, “Name.sync-conflict-…” or “Name (1)”.
             """)
 
     @OptionGroup var document: VersionsDocument
     @OptionGroup var printing: JSONOption
 
-    @Flag(help: "Turn them into versions of the document, to be resolved, and remove the copies.")
+    @Flag(help: "Add them to the document as versions to resolve, and remove the copies.")
     var adopt = false
 
     func run() async throws {
@@ -106,11 +106,11 @@ struct VersionsConflictsCommand: AsyncParsableCommand {
             } : []
         let lines = copies.enumerated().map { index, copy in
             let name = URL(fileURLWithPath: copy.path).lastPathComponent
-            return adopt ? "\(name) is version \(adopted[index]) now." : name
+            return adopt ? "\(name) is now version \(adopted[index])." : name
         }
         try Output.printResult(
             json: printing.json, reportsChanges: adopt, levels: 2,
-            lines.isEmpty ? ["No conflicting copies."] : lines
+            lines.isEmpty ? ["No conflict copies."] : lines
         ) {
             .object([
                 "copies": .array(copies.map { .string($0.path) }),

@@ -11,17 +11,17 @@ struct WatchCommand: AsyncParsableCommand {
         abstract: "Prints other programs' saves to a document as they happen.",
         discussion: """
             Prints the transactions of the store's history as log does, oldest first, until Ctrl-C, SIGTERM or \
-            SIGHUP, which end it with exit code 0. With --json each is a line. “Watching” on \
+            SIGHUP, which end it with exit code 0. With --json, each transaction is one line. “Watching” on \
             standard error means that all later saves are printed.
 
-            For a store without a history only the time of each save is printed, or an object with \
-            “date” alone; quick saves may be combined. A history starts when an app opens the \
-            store with tracksHistory (Core Data's NSPersistentHistoryTrackingKey); from then on \
-            all programs record it. Writes that a program does not record are not printed.
+            For a store without a history, only the time of each save is printed (with --json, an \
+            object with only “date”); quick saves may be combined. A history starts when an app \
+            opens the store with tracksHistory (Core Data's NSPersistentHistoryTrackingKey); from \
+            then on all programs record it. Writes that a program does not record are not printed.
 
-            A document is only read and not locked. The write-ahead log of a store exists \
-            meanwhile, so its folder must be writable. Repairing or replacing the store must wait, \
-            or ends the command. XML and binary stores cannot be watched.
+            The document is only read, and not locked. The write-ahead log of the store exists \
+            meanwhile, so its folder must be writable. Programs that repair or replace the store \
+            must wait, or the command ends. XML and binary stores cannot be watched.
 
             EXAMPLES:
               quire watch Recipes.sqlite
@@ -33,29 +33,31 @@ struct WatchCommand: AsyncParsableCommand {
     @Argument(help: ArgumentHelp("A document or a SQLite store.", valueName: "PATH"))
     var path: String
 
-    @Option(help: ArgumentHelp("Stop after so many transactions or lines.", valueName: "N"))
+    @Option(
+        help: ArgumentHelp(
+            "Stop after N transactions, or after N saves without a history.", valueName: "N"))
     var count: Int?
 
     @Option(
         help: ArgumentHelp(
-            "Start after the transaction of this number; 0 for all.",
+            "Start after the transaction with this number; 0 for all.",
             valueName: "TRANSACTION"))
     var since: Int64?
 
-    @Option(help: ArgumentHelp("Only transactions of an author.", valueName: "NAME"))
+    @Option(help: ArgumentHelp("Only transactions of this author.", valueName: "NAME"))
     var author: String?
 
     @Option(
         help: ArgumentHelp(
-            "Only changes of an entity's objects, and of its sub-entities'.", valueName: "ENTITY"))
+            "Only changes to objects of this entity and its sub-entities.", valueName: "ENTITY"))
     var entity: String?
 
     @OptionGroup var options: DocumentOptions
     @OptionGroup(title: HelpText.keys) var unlock: UnlockOptions
 
     func validate() throws {
-        if let count, count < 1 { throw ValidationError("--count takes a number from 1 on.") }
-        if let since, since < 0 { throw ValidationError("--since takes a number from 0 on.") }
+        if let count, count < 1 { throw ValidationError("--count must be at least 1.") }
+        if let since, since < 0 { throw ValidationError("--since must be at least 0.") }
     }
 
     @MainActor
@@ -73,7 +75,7 @@ struct WatchCommand: AsyncParsableCommand {
     private var unsupported: QuireError {
         QuireError(
             .unsupported,
-            "“\(path)” is written as a whole whenever it is saved, and cannot be watched; convert it to SQLite.",
+            "“\(path)” cannot be watched, because each save rewrites the whole file; convert it to SQLite.",
             file: path)
     }
 
@@ -84,7 +86,7 @@ struct WatchCommand: AsyncParsableCommand {
         guard store.seesCommitsOfOthers else {
             throw QuireError(
                 .readOnly,
-                "“\(path)” cannot be watched, because its folder cannot be written: what others save is seen through a log there.",
+                "Cannot watch “\(path)”: its folder is not writable, and watching needs a write-ahead log there.",
                 file: path)
         }
         // Before the number of the last transaction is read, so that none is missed between.
@@ -118,7 +120,7 @@ private struct WatchReport {
     /// The line that says that it begins.
     var beginning: String {
         last == nil
-            ? "Watching “\(path)”, which keeps no history: when something is saved is said, not what."
+            ? "Watching “\(path)”, which has no history; only the time of each save is printed."
             : "Watching “\(path)”."
     }
 
