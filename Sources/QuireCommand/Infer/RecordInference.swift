@@ -241,7 +241,8 @@ struct RecordInference {
         let index = result.model.entities.count
         if index == InferredImport.maximumEntityCount {
             throw QuireError(
-                .unsupported, "“\(source.path)” has too many kinds of objects for a model.",
+                .unsupported,
+                "“\(source.path)” contains too many kinds of objects; at most \(InferredImport.maximumEntityCount) can be imported.",
                 file: source.path)
         }
         result.model.entities.append(EntityDescription(name: name))

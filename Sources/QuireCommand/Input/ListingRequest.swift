@@ -154,8 +154,8 @@ struct ListingOptions: ParsableArguments {
     @Option(
         parsing: .unconditional,
         help: ArgumentHelp(
-            "The keys, paths or expressions to show: 'title,count(notes) AS n'.", valueName: "a,b.c"
-        ))
+            "Keys, paths or expressions to print, such as 'title,count(notes) AS n'.",
+            valueName: "a,b.c"))
     var columns: String?
 
     @Flag(help: "Print only the count.")

@@ -312,7 +312,7 @@ final class ObjectImport {
         guard found.count < 2 else {
             throw QuireError(
                 .invalidValue,
-                "Several \(destination.name) objects have the \(key.key) “\(text(key.value))”.",
+                "Several \(destination.name) objects have the \(key.key) “\(text(key.value))”; specify the identifier of one.",
                 entity: destination.name, property: key.key)
         }
         if let object = found.first {

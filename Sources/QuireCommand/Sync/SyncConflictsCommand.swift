@@ -157,7 +157,7 @@ struct SyncResolveCommand: AsyncParsableCommand {
     @Argument(help: ArgumentHelp("A document or a SQLite store.", valueName: "PATH"))
     var path: String
 
-    @Argument(help: ArgumentHelp("The numbers of listed conflicts.", valueName: "NUMBER"))
+    @Argument(help: ArgumentHelp("Numbers from quire sync conflicts.", valueName: "NUMBER"))
     var numbers: [Int64]
 
     @Flag(help: "Use the lost value.")
