@@ -14,7 +14,7 @@ struct OpeningOptions: ParsableArguments {
 /// The options of every verb that opens documents: what unlocks those that are protected.
 struct UnlockOptions: ParsableArguments {
     @Option(
-        help: ArgumentHelp("Unlock it with a key file.", valueName: "FILE"),
+        help: ArgumentHelp("Key file that unlocks it.", valueName: "FILE"),
         completion: .file())
     var keyFile: String?
 
