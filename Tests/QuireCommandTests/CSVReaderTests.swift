@@ -88,7 +88,7 @@ import Testing
     @Test func unequalRowsAreRefusedWithTheirLine() throws {
         #expect(
             try message(of: "a,b\n1,2\n3\n")
-                == "a.csv, line 3: there is 1 field where the header has 2.")
+                == "a.csv, line 3: the row has 1 field, but the header has 2.")
     }
 
     @Test func missingClosingQuoteIsRefusedWhereTheFieldBegins() throws {

@@ -128,7 +128,7 @@ import Testing
                 "! only the old model has Author (1 object)",
                 "! only the new model has Book.pages",
                 "! only the old model has Book.rating",
-                "! Book.year is of another type in the new model",
+                "! Book.year has a different type in the new model",
                 "! only the new model has Tag (0 objects)",
                 "No differences in what both models have.",
             ])

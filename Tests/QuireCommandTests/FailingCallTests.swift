@@ -131,7 +131,7 @@ struct FailingCallTests {
             #expect(
                 result.lines == [
                     "quire: The output could not be written: No space left on device. "
-                        + "What it was to tell of is done."
+                        + "The operation completed; only its output is lost."
                 ], "\(index)")
         }
         #expect(try shell.output("quire fetch \(subject.rawValue) Author --count") == "1\n")

@@ -53,7 +53,7 @@ import Testing
                 No unsaved changes; can undo.
                 ended 3
                 quire: “L.quire” was deleted or replaced by another program; “save-as NEW” \
-                keeps what was not saved.
+                keeps the unsaved changes.
 
                 """)
         let fetched = try await ChildProcess.run(
@@ -109,7 +109,7 @@ import Testing
         let error = try #require(lines.first)
         #expect(error.contains("“Post.title” is required"), "\(outcome.output)")
         #expect(error.contains("could not be kept as a draft") == isFull)
-        #expect(error.contains("what was not saved is lost: 2 inserted.") == isFull)
+        #expect(error.contains("are lost: 2 inserted.") == isFull)
         #expect(lines.dropFirst().first == "ended 4", "\(outcome.output)")
         #expect(outcome.output.contains("No unsaved changes.") == isFull, "\(outcome.output)")
     }

@@ -67,17 +67,17 @@ import Testing
         )
         #expect(
             try shell.output("cd a; quire sync init L.quire ../shared")
-                == "Made the shared document “L” in shared: 3 objects, 1 file sent.\n")
+                == "Created the shared document “L” in shared: 3 objects, 1 file sent.\n")
         #expect(
             try shell.output("cd b; quire sync join ../shared L.quire")
-                == "Made L.quire as a replica of the shared document in shared: 3 objects; sent 0 files, received 1 file: 3 objects inserted.\n"
+                == "Created L.quire as a replica of the shared document in shared: 3 objects; sent 0 files, received 1 file: 3 objects inserted.\n"
         )
         #expect(try shell.output("ls -A b a") == "a:\nL.quire\n\nb:\nL.quire\n")
         try expectSame("a/L.quire", "b/L.quire", in: shell)
         #expect(
             normal(try shell.output("quire sync status b/L.quire")) == [
                 "Shared document ID, replica ID.", "The folder is shared.",
-                "Protection: none; shared folder: not encrypted", "Nothing is to be sent.",
+                "Protection: none; shared folder: not encrypted", "Nothing to send.",
                 "Replica ID: 1 file merged, last TIME.",
             ])
         let container = "quire sync status $f/L.quire --json | grep container"
@@ -96,16 +96,16 @@ import Testing
             """)
         #expect(
             try shell.run("quire sync init a/L.quire shared --encrypt").output
-                == "quire: --encrypt takes a password: give it with --password-fd N.\n")
+                == "quire: --encrypt requires a password; specify it with --password-fd N.\n")
         #expect(
             try shell.output(
                 "quire sync init a/L.quire shared --encrypt --password-fd 3 3< password")
-                == "Made the encrypted shared document “L” in shared: 3 objects, 1 file sent.\n")
+                == "Created the encrypted shared document “L” in shared: 3 objects, 1 file sent.\n")
         let locked = try shell.run("quire sync join shared b/L.quire")
         #expect(locked.code == 5)
         #expect(
             locked.output
-                == "quire: The shared document in “shared” is encrypted; give its password with --password-fd N.\n"
+                == "quire: The shared document in “shared” is encrypted; specify its password with --password-fd N.\n"
         )
         let wrong = try shell.run("quire sync join shared b/L.quire --password-fd 3 3< wrong")
         #expect(wrong.code == 5)
@@ -142,7 +142,7 @@ import Testing
         _ = try shell.output("quire set a/L.quire Book/p1 title=Sanditon rating=4.5")
         #expect(
             normal(try shell.output("quire sync status a/L.quire")).contains(
-                "To be sent: what was saved since the last run."))
+                "To be sent: changes saved since the last run."))
         #expect(
             try shell.output("quire sync run b/L.quire") == "Sent 1 file, received 0 files.\n")
         #expect(
@@ -170,7 +170,7 @@ import Testing
 
         #expect(
             try shell.output("quire sync resolve b/L.quire 1 --lost")
-                == "Book/p1, title: “Persuasion” is back; the next run sends it.\n")
+                == "Book/p1, title: “Persuasion” is restored; the next run sends it.\n")
         #expect(try shell.output("quire sync conflicts b/L.quire") == "No conflicts.\n")
         #expect(
             try shell.output("quire sync conflicts b/L.quire --csv")
@@ -204,13 +204,13 @@ import Testing
                 "Tag has no property “color”"))
         #expect(
             try shell.output("quire sync resolve b/L.quire 1 --set name=y")
-                == "Tag (hidden), name: it is shown; the next run sends that.\n")
+                == "Tag (hidden), name: the object is shown; the next run sends the change.\n")
         _ = try shell.output("quire sync run b/L.quire; quire sync run a/L.quire")
         for path in ["a/L.quire", "b/L.quire"] {
             #expect(try shell.output("quire sync conflicts \(path)") == "No conflicts.\n")
             #expect(
                 try shell.output("quire sync status \(path) --check | tail -1")
-                    == "All objects are as merged.\n")
+                    == "All objects match the merged changes.\n")
             #expect(try shell.output("quire fetch \(path) Tag --count") == "3\n")
         }
     }
@@ -375,7 +375,7 @@ import Testing
             result.output.contains("no longer has any files of the document"), "\(result.output)")
         #expect(
             try shell.output("quire sync repair a/L.quire; quire sync run a/L.quire")
-                .hasSuffix("Nothing to send, and nothing to receive.\n"))
+                .hasSuffix("Nothing to send or receive.\n"))
     }
 
     @Test func withoutTheFolderDocumentsAreEditedAndSentLater() throws {
@@ -385,7 +385,7 @@ import Testing
         #expect(result.code == 1)
         #expect(
             result.output
-                == "quire: The shared folder “shared” is missing; connect its disk or network again. Changes saved meanwhile will be sent later.\n"
+                == "quire: The shared folder “shared” is missing; reconnect its disk or network. Saved changes will be sent later.\n"
         )
         _ = try shell.output("quire insert a/L.quire Author name=Eliot")
         #expect(try shell.output("quire sync status a/L.quire").contains("To be sent"))
@@ -445,7 +445,7 @@ import Testing
         let files = try shell.output("find shared -not -name '*.seg' | sort")
         #expect(
             try shell.output("quire sync leave b/L.quire")
-                == "b/L.quire is a local document again; its 4 objects stay. Its last changes were not sent.\n"
+                == "b/L.quire is a local document again and keeps its 4 objects. The latest changes were not sent.\n"
         )
         #expect(try shell.output("quire check b/L.quire").hasSuffix("all is well.\n"))
         #expect(try shell.output("quire fetch b/L.quire Author --count") == "1\n")
@@ -473,15 +473,15 @@ import Testing
         let wrong: [(String, Int32, String)] = [
             ("init None.quire new", 3, "None.quire"),
             ("init R.sqlite", 2, "FOLDER"),
-            ("init R.sqlite new --name ''", 2, "--name takes a name"),
-            ("init R.sqlite new --password-fd 0", 2, "--password-fd is for --encrypt"),
+            ("init R.sqlite new --name ''", 2, "--name requires a name"),
+            ("init R.sqlite new --password-fd 0", 2, "--password-fd requires --encrypt"),
             ("init R.sqlite new --encrypt --password-fd 9 9<&-", 2, "--password-fd 9"),
             ("join shared New.quire --password-fd 3 3< text", 1, "is not encrypted"),
             ("init R.sqlite nowhere/new", 3, "nowhere"),
             ("init R.sqlite text", 3, "text"),
-            ("init a/L.quire new", 1, "synchronized already"),
+            ("init a/L.quire new", 1, "already synchronized"),
             ("init R.sqlite shared", 1, "already contains a shared document"),
-            ("init R.xml new", 1, "cannot be synchronized; convert it"),
+            ("init R.xml new", 1, "cannot be synchronized, because"),
             ("init Plain.zip new", 1, "is an archive"),
             ("init inside/R.sqlite inside", 4, "is in the shared folder"),
             ("init R.sqlite New.quire/folder", 4, "is inside the document"),
@@ -489,7 +489,7 @@ import Testing
             ("join shared shared/L.quire", 4, "is in the shared folder"),
             ("join shared nowhere/L.quire", 3, "nowhere"),
             ("join shared New.quire/L.quire", 4, "is inside the document"),
-            ("run R.sqlite", 1, "is not synchronized; begin with"),
+            ("run R.sqlite", 1, "is not synchronized; run"),
             ("run None.sqlite", 3, "None.sqlite"),
             ("run R.xml", 1, "cannot be synchronized"),
             ("run a/L.quire nowhere", 1, "is missing"),
@@ -503,14 +503,14 @@ import Testing
             ("resolve a/L.quire 1 --lost --kept", 2, "--lost or --kept"),
             ("resolve a/L.quire 1 --kept --set a=b", 2, "--lost or --kept"),
             ("resolve a/L.quire 1 2 --set a=b", 2, "one hidden object"),
-            ("resolve a/L.quire 1 1 --lost", 2, "named twice"),
+            ("resolve a/L.quire 1 1 --lost", 2, "specified twice"),
             ("resolve a/L.quire first --lost", 2, "first"),
             ("resolve a/L.quire 7 --lost", 3, "no conflict 7"),
             ("leave R.sqlite", 1, "is not synchronized"),
             ("leave R.sqlite --everywhere", 1, "is not synchronized"),
             ("repair R.sqlite", 1, "is not synchronized"),
             ("rebuild R.sqlite", 1, "is not synchronized"),
-            ("retire a/L.quire first", 2, "32 digits"),
+            ("retire a/L.quire first", 2, "32 hexadecimal digits"),
             ("retire a/L.quire 0123456789abcdef0123456789abcdef", 3, "No replica"),
         ]
         for (arguments, code, sentence) in wrong {
@@ -548,9 +548,9 @@ import Testing
             """)
         #expect(
             try shell.output("quire sync join shared m.quire").hasSuffix(
-                "3 objects inserted, additional content changed; 1 file of large values not there yet.\n"
+                "3 objects inserted, additional content changed; 1 file with large values not yet received.\n"
             ))
-        #expect(try shell.output("quire sync status m.quire").contains("1 file of large values"))
+        #expect(try shell.output("quire sync status m.quire").contains("1 file with large values"))
         let check = try shell.run("quire check m.quire")
         #expect(check.code == 4)
         #expect(check.output.contains("1 large value has not arrived"), "\(check.output)")
@@ -603,7 +603,7 @@ import Testing
         #expect(
             try shell.output(
                 "quire sync init q.quire hidden --key-file k --encrypt --password-fd 3 3< pass 2>&1"
-            ) == "Made the encrypted shared document “q” in hidden: 2 objects, 1 file sent.\n")
+            ) == "Created the encrypted shared document “q” in hidden: 2 objects, 1 file sent.\n")
         #expect(try shell.run("quire sync run p.quire").code == 5)
         #expect(
             try shell.output("quire sync run p.quire --key-file k --in-clear").contains(

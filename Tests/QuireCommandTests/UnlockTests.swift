@@ -109,7 +109,7 @@ import Testing
     @Test func onlyOneKeyIsTaken() throws {
         let result = try CommandShell().run("quire info L.quire --key-file a --passphrase-fd 0")
         #expect(result.code == 2)
-        #expect(result.output.contains("Give one of --key-file"), "\(result.output)")
+        #expect(result.output.contains("Specify only one of --key-file"), "\(result.output)")
     }
 
     // MARK: - Verbs
@@ -254,12 +254,12 @@ import Testing
         _ = try shell.output("quire new L.quire --template Library")
         let differing = try run(
             "quire protect L.quire --class complete",
-            typing: [("New passphrase", "one\\n"), ("The same again", "two\\n")], in: shell)
+            typing: [("New passphrase", "one\\n"), ("Repeat the passphrase", "two\\n")], in: shell)
         #expect(differing.hasPrefix("code 1\n"), "\(differing)")
-        #expect(differing.contains("are not the same"), "\(differing)")
+        #expect(differing.contains("do not match"), "\(differing)")
         let equal = try run(
             "quire protect L.quire --class complete",
-            typing: [("New passphrase", "one\\n"), ("The same again", "one\\n")], in: shell)
+            typing: [("New passphrase", "one\\n"), ("Repeat the passphrase", "one\\n")], in: shell)
         #expect(equal.hasPrefix("code 0\n"), "\(equal)")
         #expect(
             try shell.output("echo one | quire fetch L.quire Book --count --passphrase-fd 0")
@@ -271,12 +271,12 @@ import Testing
         _ = try shell.output("quire new L.quire --template Library")
         let made = try run(
             "quire sync init L.quire shared --encrypt",
-            typing: [("New password", "one\\n"), ("The same again", "one\\n")], in: shell)
+            typing: [("New password", "one\\n"), ("Repeat the password", "one\\n")], in: shell)
         #expect(made.hasPrefix("code 0\n"), "\(made)")
         let joined = try run(
             "quire sync join shared M.quire", typing: [("Password of", "one\\n")], in: shell)
         #expect(
-            joined.hasPrefix("code 0\nPassword of the shared folder “shared”: \nMade M.quire"),
+            joined.hasPrefix("code 0\nPassword of the shared folder “shared”: \nCreated M.quire"),
             "\(joined)")
         // It has the key, and asks for nothing.
         #expect(try run("quire sync join shared M.quire", typing: [], in: shell).contains("code 0"))

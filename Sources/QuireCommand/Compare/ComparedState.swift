@@ -5,15 +5,15 @@ import QuireSync
 
 /// The options of the verbs that compare two states of a document.
 struct ComparisonOptions: ParsableArguments {
-    @Flag(help: "Only count what has changed.")
+    @Flag(help: "Print only the numbers of changes.")
     var stat = false
 
     @Option(
         help: ArgumentHelp(
-            "Only objects of an entity, and of its sub-entities.", valueName: "ENTITY"))
+            "Compare only objects of this entity and its sub-entities.", valueName: "ENTITY"))
     var entity: String?
 
-    @Flag(help: "End as diff does: 0 without differences, 1 with differences, 2 if it fails.")
+    @Flag(help: "Exit as diff does: 0 without differences, 1 with differences, 2 on failure.")
     var exitCode = false
 
     @OptionGroup var color: ColorOption

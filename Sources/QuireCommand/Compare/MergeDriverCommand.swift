@@ -6,10 +6,11 @@ import Quire
 struct MergeDriverCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "merge-driver",
-        abstract: "Merges two versions of a model for git, into the second file.",
+        abstract: "Merges two versions of a model for git, and replaces OURS with the result.",
         discussion: """
-            The files are those called contents in .xcdatamodel folders. If both sides have changed the same part \
-            differently, the parts are listed, nothing is written, and the exit code is 1.
+            Each file is the contents file of a .xcdatamodel folder. If both sides have changed the \
+            same part differently, the conflicting parts are listed, nothing is written, and the \
+            exit code is 1.
 
             EXAMPLES:
               git config merge.quire-model.driver 'quire merge-driver %O %A %B'

@@ -9,8 +9,9 @@ struct CompletionCommand: ParsableCommand {
         commandName: "completion",
         abstract: "Prints a script that completes commands in a shell.",
         discussion: """
-            It completes commands, options and files, and what is in the document of the command line: entities, objects, keys, \
-            templates, versions and additional content. Documents are only read, and stay locked without a key.
+            The script completes commands, options and files, and the contents of the document on \
+            the command line: entities, objects, keys, templates, versions and additional content. \
+            Documents are only read; without a key they stay locked.
 
             EXAMPLES:
               source <(quire completion bash)
@@ -34,7 +35,7 @@ struct CompletionCommand: ParsableCommand {
 /// line. Nothing is asked or reported, whatever the words are, and it ends after two seconds.
 struct CompleteWordsCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "complete-words", abstract: "Prints what can follow words.",
+        commandName: "complete-words", abstract: "Prints the candidates for a word.",
         shouldDisplay: false)
 
     @Argument(help: ArgumentHelp("The shell.", valueName: "SHELL"))
@@ -182,7 +183,7 @@ enum CompletionShell: String, CaseIterable, ExpressibleByArgument {
         case .zsh:
             #"""
             #compdef quire
-            # Completion of quire for zsh: put it into a folder of $fpath, as _quire.
+            # Completion of quire for zsh: save it as _quire in a folder of $fpath.
             _quire() {
                 local -a lines finished unfinished
                 lines=("${(@f)$(command quire complete-words zsh -- "${(@)words[2,CURRENT-1]}" "$QIPREFIX$PREFIX" 2>/dev/null)}")
@@ -202,7 +203,7 @@ enum CompletionShell: String, CaseIterable, ExpressibleByArgument {
             """#
         case .fish:
             #"""
-            # Completion of quire for fish: put it into ~/.config/fish/completions/quire.fish
+            # Completion of quire for fish: save it as ~/.config/fish/completions/quire.fish
             function __quire_complete
                 set -l words (commandline -opc)
                 set -e words[1]

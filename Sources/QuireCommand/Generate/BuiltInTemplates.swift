@@ -5,7 +5,7 @@ extension ClassTemplate {
     /// Plain subclasses, for programs that do without macros.
     private static let accessors = ClassTemplate(
         builtIn: "accessors",
-        summary: "Subclasses whose properties read and write by key; they need Quire alone.",
+        summary: "Subclasses whose properties read and write by key; they require only Quire.",
         sources: [
             headerName: """
             {% if needsFoundation %}
@@ -45,7 +45,7 @@ extension ClassTemplate {
                     get throws { {{ property.get }} }
                 }
             {% else %}
-                // “{{ property.name }}” is left out: {{ property.reason }}.
+                // “{{ property.name }}” is omitted: {{ property.reason }}.
             {% endif %}
             {% if not forloop.last %}
 
@@ -66,8 +66,8 @@ extension ClassTemplate {
         ]
 
         extension ManagedObjectModel {
-            /// Makes the objects of the model's entities instances of their classes. To be called before a document or a
-            /// store is opened with the model.
+            /// Makes the objects of the model's entities instances of their classes. Call it before opening a
+            /// document or a store with the model.
             {{ access }}mutating func bind{{ model.swiftName }}Classes() {
                 for index in entities.indices {
                     guard let objectClass = {{ model.classesName }}[entities[index].name] else { continue }
@@ -129,12 +129,12 @@ extension ClassTemplate {
             {% if property.kind == "fetched" and not property.undeclared %}
                 @FetchedProperty{{ property.macroArguments }} {{ access }}var {{ property.swiftName }}: {{ property.type }}
             {% elif property.kind == "fetched" %}
-                // Read by key, because {{ property.undeclared }}: it is there if the model comes from elsewhere.
+                // Read by key, because {{ property.undeclared }}; it exists if the model comes from elsewhere.
                 {{ access }}var {{ property.swiftName }}: {{ property.type }} {
                     get throws { {{ property.get }} }
                 }
             {% elif property.undeclared %}
-                // Read by key, because {{ property.undeclared }}: it is there if the model comes from elsewhere.
+                // Read by key, because {{ property.undeclared }}; it exists if the model comes from elsewhere.
                 {{ access }}var {{ property.swiftName }}: {{ property.type }} {
                     get { {{ property.get }} }
             {% if not property.isDerived %}
@@ -148,7 +148,7 @@ extension ClassTemplate {
             {% elif property.kind == "relationship" %}
                 @Relationship{{ property.macroArguments }} {{ access }}var {{ property.swiftName }}: {{ property.type }}
             {% else %}
-                // “{{ property.name }}” is left out: {{ property.reason }}.
+                // “{{ property.name }}” is omitted: {{ property.reason }}.
             {% endif %}
             {% endfor %}
             }

@@ -28,7 +28,7 @@ struct ClassPlanner {
         for entity in model.entities {
             if entitiesByName[entity.name] != nil {
                 modelWarnings.append(
-                    "There are several entities named \(entity.name); the first is taken.")
+                    "Several entities are named \(entity.name); the first is used.")
                 continue
             }
             entities.append(entity)
@@ -84,7 +84,7 @@ struct ClassPlanner {
                 {
                     name += "Object"
                     classNotes[entity.name, default: []].append(
-                        "The class \(wanted) is called \(name) here, because the name is taken in Swift."
+                        "The class \(wanted) is named \(name) here, because its name is reserved."
                     )
                 } else if takenClassNames.contains(name) {
                     let own = SwiftNames.identifier(entity.name)
@@ -93,8 +93,8 @@ struct ClassPlanner {
                             || SwiftNames.keywords.contains($0)
                     }
                     classNotes[entity.name, default: []].append(
-                        "The model gives it the class \(name), as it does another entity; "
-                            + "its own is called \(free).")
+                        "The model specifies the class \(name), which another entity uses; "
+                            + "this class is named \(free).")
                     name = free
                 }
                 name = SwiftNames.unique(name) { takenClassNames.contains($0) }
@@ -221,9 +221,9 @@ struct ClassPlanner {
                 ? "its destination \(relationship.destinationEntityName) does not exist" : nil
         case .fetched(let fetched):
             let found = fetched.fetchRequest.entityName
-            if found.isEmpty { return "it fetches of no entity" }
+            if found.isEmpty { return "it has no entity to fetch" }
             return entitiesByName[found] == nil
-                ? "the entity \(found), of which it fetches, does not exist" : nil
+                ? "its entity \(found) does not exist" : nil
         }
     }
 
@@ -257,16 +257,17 @@ extension ClassPlanner {
         for property in entity.properties {
             let name = memberNames[entity.name]?[property.name]
             guard let name, seen.insert(property.name).inserted else {
-                let reason = leavingOut(property) ?? "there is another property of that name"
-                result.warnings.append("\(entity.name).\(property.name) is left out: \(reason).")
+                let reason = leavingOut(property) ?? "another property has this name"
+                result.warnings.append("\(entity.name).\(property.name) is omitted: \(reason).")
                 result.members.append(.skipped(name: property.name, reason: reason))
                 continue
             }
             var notes: [String] = []
             if name != property.name {
-                notes.append("“\(property.name)” in the model, which cannot be its name here.")
+                notes.append(
+                    "Named “\(property.name)” in the model, which cannot be its name here.")
                 result.warnings.append(
-                    "\(entity.name).\(property.name) is called \(name), because that cannot be its "
+                    "\(entity.name).\(property.name) is named \(name), because that cannot be its "
                         + "name in Swift.")
             }
             switch property {
@@ -278,7 +279,7 @@ extension ClassPlanner {
                 if relationship.inverse == nil, let missing = description.inverseName {
                     result.warnings.append(
                         "\(entity.name).\(property.name) has no inverse: "
-                            + "\(description.destinationEntityName).\(missing) is not there.")
+                            + "\(description.destinationEntityName).\(missing) does not exist.")
                 }
                 result.members.append(.relationship(relationship))
             case .fetched(let description):
@@ -301,8 +302,8 @@ extension ClassPlanner {
         var notes = notes
         if description.type == .transformable {
             let kind = description.customClassName.map { " of a \($0)" } ?? ""
-            let maker = description.valueTransformerName.map { ", made by \($0)" } ?? ""
-            notes.append("The bytes\(kind) as they are stored\(maker).")
+            let maker = description.valueTransformerName.map { ", encoded by \($0)" } ?? ""
+            notes.append("The stored bytes\(kind)\(maker).")
         }
         if let derivation = description.derivationExpression {
             notes.append("Derived from \(derivation).")
@@ -310,7 +311,7 @@ extension ClassPlanner {
         if description.defaultValue != .null,
             AttributeCode.literal(description.defaultValue, description.type) == nil
         {
-            notes.append("Its default value is not of its type.")
+            notes.append("Its default value has another type.")
         }
         let structure =
             description.type == .composite ? structure(named: description.compositeName) : nil
@@ -325,9 +326,11 @@ extension ClassPlanner {
 
     /// Why `@FetchedProperty` cannot declare a request; options that only say how objects are read make no difference.
     private static func undeclared(_ request: FetchRequestTemplate) -> String? {
-        if !request.includesSubentities { return "macros know no requests without subentities" }
+        if !request.includesSubentities {
+            return "macros cannot declare requests without subentities"
+        }
         if !request.includesPendingChanges {
-            return "macros know no requests without unsaved changes"
+            return "macros cannot declare requests without unsaved changes"
         }
         return nil
     }
@@ -336,8 +339,8 @@ extension ClassPlanner {
     private static func undeclared(_ attribute: AttributeDescription) -> String? {
         return switch attribute.type {
         case .composite: "its composite cannot be a structure"
-        case .objectID: "macros know no attributes that hold identifiers"
-        case .undefined: "macros know no attributes without a type"
+        case .objectID: "macros cannot declare attributes that contain identifiers"
+        case .undefined: "macros cannot declare attributes without a type"
         default: nil
         }
     }
@@ -415,7 +418,7 @@ extension ClassPlanner {
                 result.indexes.append(names)
             } else {
                 result.undeclared.append(
-                    "The index \(index.name) is not declared: macros know only indexes of properties."
+                    "The index \(index.name) is not declared: macros support only indexes of properties."
                 )
             }
         }

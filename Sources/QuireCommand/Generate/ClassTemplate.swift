@@ -69,7 +69,7 @@ struct ClassTemplate {
             if sources[entityTemplate] == nil {
                 throw QuireError(
                     .invalidFormat,
-                    "“\(name)” is not a template for classes: it has no file \(Self.entityName).",
+                    "“\(name)” is not a template for classes: it does not contain \(Self.entityName).",
                     file: name)
             }
         } else {
@@ -89,7 +89,7 @@ struct ClassTemplate {
     private static func text(of path: String) throws -> String {
         guard let text = String(data: try FileSystem.contents(of: path), encoding: .utf8) else {
             throw QuireError(
-                .invalidFormat, "The template “\(path)” is not text in UTF-8.", file: path)
+                .invalidFormat, "The template “\(path)” is not UTF-8 text.", file: path)
         }
         return text
     }

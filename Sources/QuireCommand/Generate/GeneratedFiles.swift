@@ -25,7 +25,7 @@ struct GeneratedFiles {
     /// The first line of a file.
     static func line(origin: String, rest: String) -> String {
         "\(mark) from \(SwiftLiteral.comment(origin)) [\(fingerprint(Data(rest.utf8)))]: "
-            + "extend it in files of your own."
+            + "extend it in your own files."
     }
 
     /// A digest that detects edits. White space does not count: a formatter may have changed it.
@@ -45,7 +45,7 @@ struct GeneratedFiles {
     func write(force: Bool) throws -> [(path: String, status: Status)] {
         if let information = try FileSystem.information(at: folder), information.kind != .folder {
             throw QuireError(
-                .alreadyExists, "“\(folder)” is a file; name a folder for the classes.",
+                .alreadyExists, "“\(folder)” is a file; specify a folder for the classes.",
                 file: folder)
         }
         let former = try files.map { try formerContent(of: $0.name) }
@@ -81,7 +81,8 @@ struct GeneratedFiles {
         guard let information = try FileSystem.information(at: path) else { return nil }
         guard information.kind == .regular else {
             throw QuireError(
-                .alreadyExists, "“\(path)” exists and is not a file; remove it.", file: path)
+                .alreadyExists, "“\(path)” already exists and is not a file; remove it.",
+                file: path)
         }
         return try FileSystem.contents(of: path)
     }
@@ -95,10 +96,12 @@ struct GeneratedFiles {
             refused.append((FileSystem.path(folder, file.name), reason))
         }
         guard let (path, reason) = refused.first else { return }
-        let others = refused.count > 1 ? ", nor could \(Count.of(refused.count - 1, "other"))" : ""
+        let others =
+            refused.count > 1
+            ? " The same applies to \(Count.of(refused.count - 1, "other file"))." : ""
         throw QuireError(
             .alreadyExists,
-            "“\(path)” \(reason), so it is not overwritten\(others); move your changes elsewhere, or add --force.",
+            "“\(path)” \(reason), so it was not overwritten.\(others) Move your changes elsewhere, or specify --force.",
             file: path)
     }
 

@@ -121,7 +121,7 @@ final class TemplateLoader: Loader {
         count += 1
         guard count <= Self.maximumCount else {
             throw TemplateSyntaxError(
-                "more than \(Self.maximumCount) files are included to write one file of code")
+                "more than \(Self.maximumCount) files are included for one generated file")
         }
         let template = NestedTemplate(templateString: source, environment: environment, name: name)
         if !checked.contains(name) {

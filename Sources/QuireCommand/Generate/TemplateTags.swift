@@ -143,7 +143,7 @@ final class TemplateTags {
         size += count
         guard size <= Self.maximumSize else {
             throw TemplateSyntaxError(
-                "more than \(Self.maximumSize >> 20) MB are written for one file of code")
+                "more than \(Self.maximumSize >> 20) MB are written for one generated file")
         }
     }
 
@@ -151,7 +151,7 @@ final class TemplateTags {
         loopCount += try Self.count(of: values, context)
         guard loopCount <= Self.maximumLoopCount else {
             throw TemplateSyntaxError(
-                "loops are gone through more than \(Self.maximumLoopCount) times to write one file of code"
+                "loops run more than \(Self.maximumLoopCount) times for one generated file"
             )
         }
     }
@@ -280,7 +280,7 @@ enum TemplateTagCheck {
             switch character {
             case UInt8(ascii: "|") where !isExpected: isExpected = true
             case UInt8(ascii: "|"), UInt8(ascii: "("), UInt8(ascii: ")"), UInt8(ascii: "."):
-                if isExpected { throw TemplateSyntaxError("there is no filter behind a “|”") }
+                if isExpected { throw TemplateSyntaxError("a filter is missing after “|”") }
             case UInt8(ascii: " "), UInt8(ascii: ":"): break
             default: isExpected = false
             }
@@ -288,7 +288,7 @@ enum TemplateTagCheck {
         let words = text.split(separator: " ")
         let isNameless =
             words.first == "filter" && words.dropFirst().contains { $0.allSatisfy { $0 == ":" } }
-        if isExpected || isNameless { throw TemplateSyntaxError("there is no filter behind a “|”") }
+        if isExpected || isNameless { throw TemplateSyntaxError("a filter is missing after “|”") }
     }
 
     /// The characters that may adjoin a name.
@@ -309,7 +309,7 @@ enum TemplateTagCheck {
             let isOfLoop = path.wholeMatch(of: #/forloop(\.\w+)?/#) != nil
             if isOfLoop && path != "forloop.label" { continue }
             throw TemplateSyntaxError(
-                "“\(path).last” does not work for what is empty; write “\(path)|last”")
+                "“\(path).last” fails for an empty list or string; write “\(path)|last”")
         }
     }
 
@@ -323,7 +323,7 @@ enum TemplateTagCheck {
             let isKnown = key.wholeMatch(of: #/\d+|"[^"\[]*"|'[^'\[]*'/#) != nil
             guard isKnown, key.dropFirst().dropLast() != "last" else {
                 throw TemplateSyntaxError(
-                    "“[\(key)]” must be a number, or a text other than \"last\"")
+                    "“[\(key)]” must be a number, or a string other than \"last\"")
             }
         }
     }
@@ -334,7 +334,7 @@ enum TemplateTagCheck {
         var words = token.components
         if let place = places(in: words) { words.remove(at: place.values) }
         if words.contains(where: { $0.contains("...") }) {
-            throw TemplateSyntaxError("a range, with “...”, can only be gone through by “for”")
+            throw TemplateSyntaxError("a range (“...”) is allowed only in “for”")
         }
     }
 
@@ -344,7 +344,7 @@ enum TemplateTagCheck {
         guard let place = places(in: words) else { return }
         for name in words[place.variables].split(separator: ",")
         where name == "forloop" || name.wholeMatch(of: #/ *[\w$]+ */#) == nil {
-            throw TemplateSyntaxError("a loop's variable cannot be called “\(name)”")
+            throw TemplateSyntaxError("a loop variable cannot be named “\(name)”")
         }
     }
 

@@ -54,7 +54,7 @@ struct DatabaseInference {
             throw tooLarge("has \(database.tables.count) tables", InferredImport.maximumEntityCount)
         }
         for name in database.otherNames {
-            result.notes.append("“\(name)” is a view or a virtual table, and is left out.")
+            result.notes.append("“\(name)” is a view or a virtual table and is omitted.")
         }
         let joins = database.tables.filter(isJoin)
         var names = UniqueNames()
@@ -99,14 +99,14 @@ struct DatabaseInference {
         let table = entities[index].table
         if table.compositeKeyCount > 0 {
             result.notes.append(
-                "\(Count.of(table.compositeKeyCount, "foreign key")) of several columns of “\(table.name)” \(table.compositeKeyCount == 1 ? "stays attributes" : "stay attributes")."
+                "The columns of \(Count.of(table.compositeKeyCount, "multi-column foreign key")) of “\(table.name)” remain attributes."
             )
         }
         for key in table.foreignKeys
         where !entities[index].links.contains(where: { $0.key.column == key.column }) {
             func leaveOut(_ reason: String) {
                 result.notes.append(
-                    "The foreign key “\(key.column)” of “\(table.name)” stays an attribute: \(reason)."
+                    "The foreign key “\(key.column)” of “\(table.name)” remains an attribute: \(reason)."
                 )
             }
             guard let other = database.table(named: key.table),
@@ -116,7 +116,7 @@ struct DatabaseInference {
                 continue
             }
             guard let column = other.target(of: key) else {
-                leaveOut("it does not name one column of “\(other.name)”")
+                leaveOut("it does not refer to a single column of “\(other.name)”")
                 continue
             }
             guard try database.hasUniqueValues(other.name, column) else {
@@ -146,7 +146,7 @@ struct DatabaseInference {
                     let isLate = link.destination != index && !order.contains(link.destination)
                     if isLate {
                         result.notes.append(
-                            "The foreign key “\(link.key.column)” of “\(table)” stays an attribute: the tables refer to each other."
+                            "The foreign key “\(link.key.column)” of “\(table)” remains an attribute: the tables refer to each other."
                         )
                     }
                     return isLate
@@ -312,7 +312,7 @@ struct DatabaseInference {
         }
         guard ends.count == 2 else {
             result.notes.append(
-                "The table “\(table.name)” is left out: it joins tables by columns that are foreign keys themselves."
+                "The table “\(table.name)” is omitted: it joins tables by columns that are themselves foreign keys."
             )
             return
         }

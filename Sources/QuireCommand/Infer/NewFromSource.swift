@@ -8,7 +8,7 @@ import QuireSQLite
 struct NewFromSource: ParsableArguments {
     @Option(
         help: ArgumentHelp(
-            "Data to begin with: a CSV, TSV, JSON or JSON lines file, a SQLite database, or a store or document.",
+            "Create the document from a CSV, TSV, JSON or JSON lines file, a SQLite database, a store or a document.",
             valueName: "SOURCE"),
         completion: .file())
     var from: String?
@@ -18,10 +18,10 @@ struct NewFromSource: ParsableArguments {
 
     @OptionGroup var reading: RowFileOptions
 
-    @Flag(name: .shortAndLong, help: "Do not ask whether the model is right.")
+    @Flag(name: .shortAndLong, help: "Do not ask for confirmation of the model.")
     var yes = false
 
-    @Flag(help: "Print the model that the document would have, and make nothing.")
+    @Flag(help: "Print the model, without creating the document.")
     var dryRun = false
 
     func validate() throws {
@@ -67,7 +67,7 @@ struct NewFromSource: ParsableArguments {
             if model != nil {
                 throw Failure(
                     sentence:
-                        "“\(path)” has several tables; make the document with --model, and import each with “quire import --table”.",
+                        "--model cannot be combined with a database of tables. Create the document with --model only, and import each table of “\(path)” with “quire import --table”.",
                     status: .usage)
             }
             return .rows(try DatabaseInference.infer(from: path), isInferred: true)

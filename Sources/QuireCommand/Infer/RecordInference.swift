@@ -79,7 +79,7 @@ struct RecordInference {
         try source.requireNotUTF16()
         func add(_ node: JSONNode) throws {
             guard case .object(let members) = node.content else {
-                throw error(node, "this is \(node.kind) where an object must be")
+                throw error(node, "expected an object, but found \(node.kind)")
             }
             try self.add(members, node, to: root)
             progress?.completedUnitCount += 1
@@ -97,7 +97,7 @@ struct RecordInference {
         guard let header = try reader.next() else {
             throw QuireError(
                 .invalidFormat,
-                "\(source.path), line 1: the line that names the columns is missing.",
+                "\(source.path), line 1: the line with the column names is missing.",
                 file: source.path, position: 1)
         }
         let members = try header.fields.map {
@@ -136,7 +136,7 @@ struct RecordInference {
             {
                 throw error(
                     entry.value,
-                    "“\(entry.name)” is \(entry.value.kind) here, and something else in other objects; give a model with --model"
+                    "“\(entry.name)” is \(entry.value.kind) here, but has another type in other objects; specify a model with --model"
                 )
             }
         }
@@ -159,7 +159,7 @@ struct RecordInference {
             case .object(let inner): try addObject(inner, element, to: member, named: name)
             case .null: continue
             case .array:
-                throw error(element, "an array in an array cannot be imported")
+                throw error(element, "an array inside an array cannot be imported")
             case .string(let text):
                 member.elements.add(element)
                 if !texts.insert(text).inserted { member.hasRepeats = true }
@@ -198,7 +198,7 @@ struct RecordInference {
         if record.order.count >= InferredImport.maximumColumnCount {
             throw QuireError(
                 .unsupported,
-                "\(source.path), line \(line): there are more than \(InferredImport.maximumColumnCount) columns or members; give a model with --model.",
+                "\(source.path), line \(line): more than \(InferredImport.maximumColumnCount) columns or members; specify a model with --model.",
                 file: source.path, position: line)
         }
         let member = Member(name: name, of: record.name)
@@ -241,7 +241,8 @@ struct RecordInference {
         let index = result.model.entities.count
         if index == InferredImport.maximumEntityCount {
             throw QuireError(
-                .unsupported, "“\(source.path)” has too many kinds of objects for a model.",
+                .unsupported,
+                "“\(source.path)” contains too many kinds of objects; at most \(InferredImport.maximumEntityCount) can be imported.",
                 file: source.path)
         }
         result.model.entities.append(EntityDescription(name: name))
@@ -260,7 +261,7 @@ struct RecordInference {
                 || member.record?.order.isEmpty == true
             {
                 ignored[name, default: []].insert(column)
-                result.notes.append("“\(column)” of \(name) has no values, and is left out.")
+                result.notes.append("“\(column)” of \(name) has no values and is omitted.")
                 continue
             }
             let property = names.add(InferredNames.property(column))

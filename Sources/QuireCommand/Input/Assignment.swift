@@ -67,7 +67,7 @@ struct Assignment: Equatable {
             let assignment = try Assignment(word)
             let key = assignment.action.rawValue + assignment.key
             guard known.insert(key).inserted || key.contains(".") else {
-                throw ValidationError("“\(assignment.key)” is given twice.")
+                throw ValidationError("“\(assignment.key)” is specified twice.")
             }
             return assignment
         }

@@ -71,9 +71,8 @@ struct CSVReader {
         self.width = width
         guard row.fields.count == width else {
             throw error(
-                "there \(row.fields.count == 1 ? "is" : "are") "
-                    + "\(Count.of(row.fields.count, "field")) where the header has "
-                    + "\(width)", line: row.line)
+                "the row has \(Count.of(row.fields.count, "field")), but the header has \(width)",
+                line: row.line)
         }
         return row
     }
@@ -109,7 +108,7 @@ struct CSVReader {
         while true {
             let number = fields.count + 1
             if number > Self.maximumCount {
-                throw error("there are more than \(Self.maximumCount) fields", line: start)
+                throw error("the row has more than \(Self.maximumCount) fields", line: start)
             }
             fields.append(try field(number: number))
             // `field` stops at a delimiter, at a line end or at the end of the text.

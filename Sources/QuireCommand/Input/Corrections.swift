@@ -59,7 +59,7 @@ enum Corrections {
                 let question = advice.first.map { "; did you mean “\($0)”?" } ?? "."
                 let help = path.isEmpty ? "help" : "\(path) --help"
                 return Failure(
-                    sentence: "There is no command “\(word)”\(question) See '\(help)'.",
+                    sentence: "“\(word)” is not a command\(question) See '\(help)'.",
                     status: .usage)
             }
             command = found

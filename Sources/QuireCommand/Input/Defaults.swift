@@ -124,23 +124,23 @@ struct Defaults: Equatable {
             let name = line[..<mark].trimmingCharacters(in: .whitespaces)
             let value = line[line.index(after: mark)...].trimmingCharacters(in: .whitespaces)
             if value.isEmpty { throw failure("“\(name)” has no value.") }
-            if !names.insert(name).inserted { throw failure("“\(name)” is given twice.") }
+            if !names.insert(name).inserted { throw failure("“\(name)” is specified twice.") }
             switch name {
             case "format":
                 guard let format = RowFormat(rawValue: value) else {
                     let formats = RowFormat.allCases.map(\.rawValue).joined(separator: ", ")
-                    throw failure("“\(value)” is not a format; write one of \(formats).")
+                    throw failure("“\(value)” is not a format; specify one of \(formats).")
                 }
                 self.format = format
             case "key-file" where allowsKeyFile: keyFile = Self.path(value, in: file)
             case "key-file":
                 throw failure(
-                    "only your own file of defaults can name a key file; remove the line.")
+                    "only your own defaults file can specify a key file; remove the line.")
             case _ where name.hasPrefix("columns."):
                 columns[String(name.dropFirst("columns.".count))] = (value, file)
             default:
                 throw failure(
-                    "“\(name)” is not a default; write format, columns.ENTITY or key-file.")
+                    "“\(name)” is not a setting; specify format, columns.ENTITY or key-file.")
             }
         }
     }

@@ -75,7 +75,7 @@ enum ImportColumn {
             else {
                 throw QuireError(
                     .invalidValue,
-                    "“\(parts[1])” of \(destination.name) is not an attribute, so that objects cannot "
+                    "“\(parts[1])” of \(destination.name) is not an attribute, so objects cannot "
                         + "be found by it.",
                     entity: destination.name, property: parts[1])
             }
@@ -129,8 +129,8 @@ extension ImportRow {
                 } else if !value.isNull {
                     throw QuireError(
                         .invalidValue,
-                        "There is a value here, but none for “\(relationships[index].column)”, "
-                            + "which identifies the \(relationship.name).",
+                        "This column has a value, but “\(relationships[index].column)”, "
+                            + "which identifies the \(relationship.name), has none.",
                         entity: entity.name, property: relationship.name)
                 }
                 relationships[index].objects = .values(objects)
@@ -153,7 +153,7 @@ extension ImportRow {
         try requireOnlyColumn(name, of: relationship)
         if !relationship.isToMany, rows.count > 1 {
             throw QuireError(
-                .invalidValue, "“\(name)” takes one object, not \(rows.count).",
+                .invalidValue, "“\(name)” accepts one object, not \(rows.count).",
                 entity: entity.name, property: relationship.name)
         }
         relationships.append(

@@ -130,7 +130,7 @@ struct ImportRows {
         guard let name = mapping.keys.sorted().first(where: { !names.contains($0) }) else { return }
         throw QuireError(
             .invalidFormat,
-            "\(place): there is no column “\(name)” for --map; \(CloseNames.advice(for: name, among: names, "there are"))",
+            "\(place): the column “\(name)” of --map does not exist; \(CloseNames.advice(for: name, among: names, "the columns are"))",
             file: path, position: 1)
     }
 
@@ -142,7 +142,7 @@ struct ImportRows {
         var reader = try CSVReader(file.bytes(), file: path, delimiter: delimiter)
         guard let first = try reader.next() else {
             throw QuireError(
-                .invalidFormat, "\(path), line 1: the line that names the columns is missing.",
+                .invalidFormat, "\(path), line 1: the line with the column names is missing.",
                 file: path, position: 1)
         }
         let header = CSVHeader(first, of: entity, mapping)
@@ -217,7 +217,7 @@ struct ImportRows {
         return try header.texts.enumerated().map { index, text in
             guard known.insert(text).inserted else {
                 throw QuireError(
-                    .invalidFormat, "\(place): there are two columns “\(text)”.",
+                    .invalidFormat, "\(place): the column “\(text)” occurs twice.",
                     file: path, position: 1)
             }
             if index == header.entityIndex || ignored[self.entity.name]?.contains(text) == true {
@@ -270,7 +270,7 @@ struct ImportRows {
         let place = "\(path), line \(element.line)"
         guard case .object(let members) = element.content else {
             throw QuireError(
-                .invalidFormat, "\(place): this is \(element.kind) where an object must be.",
+                .invalidFormat, "\(place): expected an object, but found \(element.kind).",
                 file: path, position: element.line)
         }
         var entity = parent ?? entity
@@ -365,7 +365,7 @@ struct ImportRows {
     ) throws {
         switch node.content {
         case .null, .object: break
-        default: throw wrong(node, expected: "an object of the elements")
+        default: throw wrong(node, expected: "an object with the elements")
         }
         let names = slots.map { row.entity.slots[$0].name }
         try requireElements(names, at: composite, of: node, in: row.entity)
@@ -394,7 +394,7 @@ struct ImportRows {
             }
             switch member.value.content {
             case .null, .object: break
-            default: throw wrong(member.value, expected: "an object of the elements")
+            default: throw wrong(member.value, expected: "an object with the elements")
             }
             try requireElements(names, at: name, of: member.value, in: entity)
         }
@@ -439,6 +439,6 @@ struct ImportRows {
     }
 
     private static func wrong(_ node: JSONNode, expected: String) -> QuireError {
-        QuireError(.invalidValue, "This is \(node.kind) where \(expected) must be.")
+        QuireError(.invalidValue, "Expected \(expected), but found \(node.kind).")
     }
 }

@@ -126,7 +126,7 @@ struct RereadableFile {
 struct RowFileOptions: ParsableArguments {
     @Option(
         help: ArgumentHelp(
-            "The format: csv, tsv, json or jsonl; without it the file's extension decides.",
+            "The format: csv, tsv, json or jsonl; by default, that of the file's extension.",
             valueName: "FORMAT"))
     var format: ImportRows.Format?
 
@@ -157,7 +157,8 @@ struct RowFileOptions: ParsableArguments {
         let byte = delimiterByte
         guard format(of: path) == .csv, let byte, byte < 0x80, !Array("\"\n\r".utf8).contains(byte)
         else {
-            throw ValidationError("--delimiter takes one ASCII character, and is for CSV files.")
+            throw ValidationError(
+                "--delimiter accepts one ASCII character, and only for CSV files.")
         }
     }
 

@@ -141,11 +141,11 @@ struct ListingOptions: ParsableArguments {
     @Option(
         parsing: .unconditional,
         help: ArgumentHelp(
-            "Keys, expressions or names of columns to sort by; one with - before it sorts downwards.",
+            "Keys, expressions or column names to sort by; - before one sorts in descending order.",
             valueName: "k,-k"))
     var sort: String?
 
-    @Option(help: ArgumentHelp("The greatest number of objects.", valueName: "N"))
+    @Option(help: ArgumentHelp("The maximum number of objects.", valueName: "N"))
     var limit: Int?
 
     @Option(help: ArgumentHelp("The number of objects to skip.", valueName: "N"))
@@ -154,11 +154,11 @@ struct ListingOptions: ParsableArguments {
     @Option(
         parsing: .unconditional,
         help: ArgumentHelp(
-            "The keys, paths or expressions to show: 'title,count(notes) AS n'.", valueName: "a,b.c"
-        ))
+            "Keys, paths or expressions to print, such as 'title,count(notes) AS n'.",
+            valueName: "a,b.c"))
     var columns: String?
 
-    @Flag(help: "Print only how many there are.")
+    @Flag(help: "Print only the count.")
     var count = false
 
     func validate() throws {
@@ -177,7 +177,7 @@ struct GroupingOptions: ParsableArguments {
     @Option(
         parsing: .unconditional,
         help: ArgumentHelp(
-            "Make one row of all objects that have these keys or expressions in common.",
+            "Print one row per group of objects with equal values of these keys or expressions.",
             valueName: "a,b.c"))
     var groupBy: String?
 
@@ -187,12 +187,13 @@ struct GroupingOptions: ParsableArguments {
     )
     var having: String?
 
-    @Flag(help: "Show equal rows once.")
+    @Flag(help: "Print equal rows only once.")
     var distinct = false
 
     func validate() throws {
         if having != nil && groupBy == nil {
-            throw ValidationError("--having needs --group-by; the condition of objects is --where.")
+            throw ValidationError(
+                "--having requires --group-by; use --where for conditions on objects.")
         }
     }
 

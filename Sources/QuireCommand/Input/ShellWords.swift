@@ -26,14 +26,13 @@ struct ShellWords {
     /// - Throws: `QuireError` with code `invalidValue` if a quotation mark is not closed.
     static func split(_ line: String) throws -> [String] {
         let parsed = ShellWords(line)
-        let opening: String
+        let problem: String
         switch parsed.continuation {
         case .none: return parsed.words
-        case .backslash: opening = "a backslash"
-        case .quotation(let mark): opening = "a quotation mark (\(mark))"
+        case .backslash: problem = "The line ends with a backslash; remove it, or add a character."
+        case .quotation(let mark): problem = "A quotation mark (\(mark)) is not closed; close it."
         }
-        throw QuireError(
-            .invalidValue, "The line ends after \(opening) that opens something; close it.")
+        throw QuireError(.invalidValue, problem)
     }
 
     /// A word as a line has it, so that it is one word.

@@ -24,7 +24,7 @@ struct TemplateOptions: ParsableArguments {
     /// - Throws: `ValidationError` if both a fetch request and an entity are given.
     func validate(entity: String?) throws {
         if name != nil && entity != nil {
-            throw ValidationError("--template has an entity of its own; leave out the other.")
+            throw ValidationError("--template has its own entity; omit ENTITY.")
         }
     }
 
@@ -59,7 +59,7 @@ struct TemplateArguments {
             let name =
                 assignment.key.hasPrefix("$") ? String(assignment.key.dropFirst()) : assignment.key
             guard values[name] == nil else {
-                throw ValidationError("--set gives two values for \(name).")
+                throw ValidationError("--set specifies two values for \(name).")
             }
             let text = assignment.text
             switch predicate.flatMap({ Self.use(of: name, in: $0) }) {

@@ -34,7 +34,7 @@ struct UnlockOptions: ParsableArguments {
 
     @Option(
         help: ArgumentHelp(
-            "Keybag of the person that owns the document; the other options then give a key of this keybag.",
+            "Keybag of the document's owner; the other options then specify one of its keys.",
             valueName: "FILE"),
         completion: .file())
     var keybag: String?
@@ -52,7 +52,7 @@ struct UnlockOptions: ParsableArguments {
         ]
         if given.count(where: \.self) > 1 {
             throw ValidationError(
-                "Give one of --key-file, --passphrase-fd and --recovery-key-fd.")
+                "Specify only one of --key-file, --passphrase-fd and --recovery-key-fd.")
         }
         try Self.check(passphraseDescriptor, of: "--passphrase-fd")
         try Self.check(recoveryKeyDescriptor, of: "--recovery-key-fd")
@@ -188,7 +188,7 @@ struct UnlockOptions: ParsableArguments {
         {
             if domain.slots.contains(where: { $0.kind == .domain }) {
                 error.message +=
-                    " It belongs to a person's keybag: to use a key of that, give the keybag with --keybag FILE."
+                    " It belongs to a person's keybag; to use a key of that keybag, specify --keybag FILE."
             }
             throw error
         }
@@ -208,7 +208,7 @@ struct UnlockOptions: ParsableArguments {
     private func foreignError(_ path: String) -> QuireError {
         QuireError(
             .wrongKey,
-            "“\(path)” does not belong to the keybag “\(keybag ?? "")”; leave --keybag out, or give the right one.",
+            "“\(path)” does not belong to the keybag “\(keybag ?? "")”; omit --keybag, or specify the right one.",
             file: path)
     }
 
@@ -248,7 +248,7 @@ struct UnlockOptions: ParsableArguments {
     static func notProtectedError(_ path: String) -> QuireError {
         QuireError(
             .protectionUnavailable,
-            "“\(path)” is not protected and has no keys; “quire protect” gives it some.",
+            "“\(path)” is not protected, so it has no keys; protect it with “quire protect”.",
             file: path)
     }
 }
@@ -293,7 +293,7 @@ struct NewKeyOptions: ParsableArguments {
         if unlock.recoveryKeyDescriptor != nil {
             throw Failure(
                 sentence:
-                    "--recovery-key-fd is for what has a recovery key already; --recovery-key makes one.",
+                    "--recovery-key-fd reads an existing recovery key; use --recovery-key to create one.",
                 status: .usage)
         }
         if makeKeyFile, let keyFile = unlock.keyFile {
@@ -342,7 +342,7 @@ enum SecretLine {
     /// - Throws: ``Failure`` with the status `usage` if it cannot be read, is empty, too long or no UTF-8.
     static func read(_ name: String, from descriptor: Int32) throws -> String {
         let text = try line(name, from: descriptor).text
-        if text.isEmpty { throw failure(name, "is empty; give another one") }
+        if text.isEmpty { throw failure(name, "is empty; enter another one") }
         return text
     }
 
@@ -360,7 +360,7 @@ enum SecretLine {
             }
             if next.isLast { break }
         }
-        if words.allSatisfy(\.isNewline) { throw failure(name, "is empty; give another one") }
+        if words.allSatisfy(\.isNewline) { throw failure(name, "is empty; enter another one") }
         return try RecoveryKey(words: words)
     }
 
@@ -439,11 +439,11 @@ enum SecretLine {
     /// - Throws: ``Failure`` if the two differ.
     static func askForNew(_ word: String, _ question: String) throws -> String? {
         guard let secret = try ask("the \(word)", question),
-            let again = try ask("the \(word)", "The same again: ")
+            let again = try ask("the \(word)", "Repeat the \(word): ")
         else { return nil }
         if secret.unicodeScalars.elementsEqual(again.unicodeScalars) { return secret }
         throw Failure(
-            sentence: "The two \(word)s are not the same, and nothing was done; try again.",
+            sentence: "The \(word)s do not match. Nothing was changed; try again.",
             status: .failed)
     }
 }

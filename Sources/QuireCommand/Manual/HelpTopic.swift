@@ -38,9 +38,9 @@ struct HelpTopic: Sendable {
                 "DESCRIPTION",
                 """
                 --where selects objects and --having selects groups by a condition in the
-                predicate format language of Core Data. The shell needs quotation marks
-                around it; texts inside take the other kind. Words such as AND may be
-                written in small letters, names of properties as in the model.
+                predicate format language of Core Data. Quote the condition for the shell,
+                and use the other kind of quotation mark for strings inside. Keywords such
+                as AND are not case-sensitive; names of properties are.
                 """
             ),
             ("EXAMPLES", examples.map { "  " + $0 }.joined(separator: "\n")),
@@ -50,14 +50,14 @@ struct HelpTopic: Sendable {
                   ==  =           is equal to, or both are missing
                   !=  <>          differs, or one is missing
                   <  <=  >  >=    is less or greater
-                  BETWEEN {a, b}  is within both, inclusively
+                  BETWEEN {a, b}  is between a and b, inclusive
                   IN {a, b, c}    is one of the values
                   BEGINSWITH  ENDSWITH  CONTAINS
                   LIKE            matches a pattern: ? is a character, * any number
                   MATCHES         matches a regular expression as a whole
                   MATCHES TEXT    contains the words of a full-text query
 
-                Texts are compared by their bytes. After the operator, [c] ignores case and
+                Strings are compared by their bytes. After the operator, [c] ignores case and
                 [d] ignores diacritics: name CONTAINS[cd] "bronte".
 
                 A comparison with a missing value is false, except for == and !=.
@@ -76,17 +76,16 @@ struct HelpTopic: Sendable {
                 "VALUES",
                 """
                   title  author.name   a property, also of a related object
-                  SELF                 the object itself, which Book/p1 names
-                  "text"  'text'       \\ before a character takes it as it is
+                  SELF                 the object itself, such as "Book/p1"
+                  "text"  'text'       a string; \\ escapes the next character
                   12  -0.5  1e3  0x1F  a number
                   YES  NO  TRUE  FALSE
                   NULL  NIL            missing
                   {1, 2}               several values
 
-                A text that is compared with a date, a number, a UUID or an object is read
-                as one: returnedAt > "2024-01-31". CAST("2024-01-31", "NSDate") reads a text
-                as a date anywhere. Write # before a property whose name is a word of the
-                language: #in.
+                A string compared with a date, a number, a UUID or an object is converted:
+                returnedAt > "2024-01-31". CAST("2024-01-31", "NSDate") converts a string to
+                a date anywhere. Write # before a property whose name is a keyword: #in.
                 """
             ),
             (
@@ -110,7 +109,7 @@ struct HelpTopic: Sendable {
                   SUBQUERY(books, $b, $b.year < 1800).@count
                   a UNION b   a INTERSECT b   a MINUS b
 
-                Columns and --having also take sum, count, min, max, average, median, mode,
+                Columns and --having also accept sum, count, min, max, average, median, mode,
                 stddev and distinct as functions: --columns 'author.name,count(title) AS n'.
                 """
             ),
@@ -141,7 +140,7 @@ struct HelpTopic: Sendable {
             (
                 "VARIABLES",
                 """
-                  QUIRE_CONFIG         your file of defaults; empty to read no defaults
+                  QUIRE_CONFIG         your defaults file; empty to read no defaults
                   QUIRE_TEMPLATES      the only folder of templates for documents
                   QUIRE_LOG            a level, such as debug: shows the library's log
                   QUIRE_SQL_DEBUG      1 to 4: shows the SQL statements
@@ -161,21 +160,21 @@ struct HelpTopic: Sendable {
                   ~/.config/quire/config          your defaults for options
                   .quirerc                        defaults for the documents beside it
                   ~/.local/share/quire/Templates  your templates for documents
-                  ~/.local/state/quire/history    the lines of your sessions
+                  ~/.local/state/quire/history    the history of your sessions
                 """
             ),
             (
                 "DEFAULTS",
                 """
-                A file of defaults has lines of the form name = value; # begins a comment.
+                A defaults file has lines of the form name = value; # begins a comment.
 
                   format = csv                         for --format
                   columns.Book = title,author.name     for --columns, of an entity
                   key-file = ~/keys/library.key        for --key-file
 
-                Options come first, then the file beside the document, then yours. The key
-                file is tried if no key is given and none is in the keyring; .quirerc cannot
-                name one. Scripts that read tables set QUIRE_CONFIG= to read no defaults.
+                Options override .quirerc, which overrides your file. The key file is tried
+                if no key is specified and none is in the keyring; .quirerc cannot specify
+                one. In scripts that read tables, set QUIRE_CONFIG= to read no defaults.
                 """
             ),
         ])

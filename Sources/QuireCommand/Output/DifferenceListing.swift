@@ -177,7 +177,7 @@ struct DifferenceListing {
             files.isEmpty ? [] : ["\(Count.of(files.count, "file")) of additional content"]
         try output.print(
             total.text.isEmpty && fileCount.isEmpty
-                ? "No differences\(unmatched.isEmpty ? "" : " in what both models have")."
+                ? "No differences\(unmatched.isEmpty ? "" : " in the parts that both models have")."
                 : "Objects: \(total.text.isEmpty ? "no differences" : total.text)"
                     + (fileCount.isEmpty ? "." : "; \(fileCount[0])."))
     }
@@ -190,7 +190,7 @@ struct DifferenceListing {
         return switch unmatched.place {
         case .old: "! only the old model has \(unmatched.entity)\(property)\(objects)"
         case .new: "! only the new model has \(unmatched.entity)\(property)\(objects)"
-        case .both: "! \(unmatched.entity)\(property) is of another type in the new model"
+        case .both: "! \(unmatched.entity)\(property) has a different type in the new model"
         }
     }
 

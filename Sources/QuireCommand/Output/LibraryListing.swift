@@ -87,7 +87,7 @@ struct LibraryListing {
     /// A line, or several, for a person.
     static func lines(_ change: DocumentLibrary.Change) -> [String] {
         switch change {
-        case .all(let entries): entries.map { "There is \($0.path)" }
+        case .all(let entries): entries.map { "Found \($0.path)" }
         case .added(let entry): ["Added \(entry.path)"]
         case .changed(let entry): ["Changed \(entry.path)"]
         case .moved(let path, let entry): ["Moved \(path) to \(entry.path)"]

@@ -128,7 +128,7 @@ final class Output {
         } catch {
             hasFailed = true
             if let error = error as? QuireError {
-                Self.report("\(error.message) What it was to tell of is done.")
+                Self.report("\(error.message) The operation completed; only its output is lost.")
             }
         }
     }

@@ -78,7 +78,7 @@ struct RowOptions: PrintingOptions {
             throw ValidationError("Specify only one output format.")
         }
         if noHeaders, [.json, .jsonl, .markdown].contains(chosen) {
-            throw ValidationError("--no-headers is for tables, CSV and TSV.")
+            throw ValidationError("--no-headers applies only to tables, CSV and TSV.")
         }
         if replace, output == nil { throw ValidationError("--replace requires --output.") }
     }
@@ -104,7 +104,8 @@ struct RowOptions: PrintingOptions {
             guard replace else { throw QuireError.alreadyExists(at: path) }
             if old.kind != .regular {
                 throw QuireError(
-                    .invalidValue, "“\(path)” is not a file that can be replaced.", file: path)
+                    .invalidValue, "“\(path)” is not a regular file, so it cannot be replaced.",
+                    file: path)
             }
         }
         let sibling = try TemporarySibling.makeFile(beside: place)

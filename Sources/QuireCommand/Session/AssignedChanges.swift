@@ -189,14 +189,14 @@ final class AssignedChanges {
         if found.count > 1 {
             throw QuireError(
                 .invalidValue,
-                "Several objects of \(destination.name) have \(shown); specify the identifier of one.",
+                "Several \(destination.name) objects have \(shown); specify the identifier of one.",
                 entity: destination.name, property: related.values[0].key)
         }
         if let object = found.first { return object }
         guard inserting, insertsRelated else {
             throw QuireError(
                 .notFound,
-                "There is no \(destination.name) with \(shown)\(inserting ? "; add --make to insert it." : ".")",
+                "No \(destination.name) has \(shown)\(inserting ? "; add --make to insert it." : ".")",
                 entity: destination.name, property: related.values[0].key)
         }
         _ = try document.layout.requireConcreteEntity(named: destination.name)
@@ -300,7 +300,7 @@ enum PropertyChange {
         guard case .computed(let slot, let expression) = self else { return self }
         guard case .one(.value(let value)) = try expression.operand(for: object) else {
             throw QuireError(
-                .invalidQuery, "“\(expression)” is not a single value; name an attribute.",
+                .invalidQuery, "“\(expression)” is not a single value; use an attribute.",
                 entity: object.resolvedEntity.name, property: slot.name)
         }
         do {

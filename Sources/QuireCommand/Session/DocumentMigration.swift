@@ -35,7 +35,7 @@ struct DocumentMigration {
         if let type = try? StoreFile(at: store).type, type != .sqlite {
             throw QuireError(
                 .unsupported,
-                "“\(path)” is a store of type \(type.rawValue), which cannot be migrated; convert it with “quire convert --to sqlite” first.",
+                "“\(path)” is a store of type \(type.rawValue), which cannot be migrated; first convert it with “quire convert --to sqlite”.",
                 file: path)
         }
         steps = try SQLiteStore.steps(at: store, to: model, options)

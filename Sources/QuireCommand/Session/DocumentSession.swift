@@ -255,7 +255,7 @@ final class DocumentSession {
     var loss: String? {
         guard case .document(let document) = backing, document.draftError != nil else { return nil }
         let counts = status.counts
-        return "“\(path)”: what was not saved is lost\(counts.isEmpty ? "" : ": \(counts)")."
+        return "Unsaved changes to “\(path)” are lost\(counts.isEmpty ? "" : ": \(counts)")."
     }
 
     /// Closes it without saving.
@@ -316,7 +316,7 @@ final class DocumentSession {
         guard case .document(let document) = backing else {
             throw QuireError(
                 .unsupported,
-                "“\(self.path)” is a bare store, which convert writes to another one.",
+                "“\(self.path)” is a bare store; copy it with “quire convert”.",
                 file: self.path)
         }
         try checkIsOpen()
@@ -341,7 +341,7 @@ final class DocumentSession {
     func autosave(after seconds: Double) throws {
         guard case .document(let document) = backing else {
             throw QuireError(
-                .unsupported, "“\(path)” is a bare store, which does not save itself.", file: path)
+                .unsupported, "“\(path)” is a bare store, which cannot be autosaved.", file: path)
         }
         document.autosavePolicy = AutosavePolicy(delay: .seconds(seconds))
     }
@@ -417,9 +417,9 @@ final class DocumentSession {
     nonisolated static func modelNote(of store: any PersistentStore, at path: String) -> String? {
         switch store {
         case let store as SQLiteStore where store.hasInferredModel:
-            "“\(path)” carries no model that fits it: names are those of its tables, and what these do not tell is missing."
+            "“\(path)” does not contain a matching model. Names come from its tables; other information is missing."
         case let store as AtomicStore where store.hasInferredModel:
-            "“\(path)” carries no model: names and types are those of its objects, and what these do not tell is missing."
+            "“\(path)” does not contain a model. Names and types come from its objects; other information is missing."
         default: nil
         }
     }
@@ -429,7 +429,8 @@ extension PersistentStore {
     /// Closes a store after everything has been saved. What fails then takes nothing back, and is only logged.
     func closeSaved() {
         do { try close() } catch {
-            Logger(label: "quire.command").warning("“\(path ?? identity.uuid)” is closed: \(error)")
+            Logger(label: "quire.command").warning(
+                "Closing “\(path ?? identity.uuid)” failed: \(error)")
         }
     }
 }

@@ -38,7 +38,7 @@ struct Reply {
 /// The arguments that every verb has which works on a document.
 struct DocumentOptions: ParsableArguments {
     static let modelHelp = ArgumentHelp(
-        "The model of a store that does not carry its own, or another document or store that carries it.",
+        "The model, if the store does not contain it; also another document or store that contains it.",
         valueName: "M.xcdatamodeld")
 
     @Option(help: modelHelp)
@@ -123,7 +123,7 @@ struct WaitOption: ParsableArguments {
 
     func validate() throws {
         guard seconds >= 0, seconds <= 1e6 else {
-            throw ValidationError("--wait takes a number of seconds, from 0 on.")
+            throw ValidationError("--wait requires a number of seconds from 0 to 1000000.")
         }
     }
 

@@ -5,7 +5,7 @@ import Quire
 struct MakeOption: ParsableArguments {
     @Flag(
         name: .customLong("make"),
-        help: "Insert related objects that are named by values and do not exist yet.")
+        help: "Insert related objects that are specified by value and do not exist yet.")
     var isOn = false
 }
 
@@ -13,7 +13,7 @@ struct MakeOption: ParsableArguments {
 struct DryRunOption: ParsableArguments {
     @Flag(
         name: .customLong("dry-run"),
-        help: "Print the changes, as diff does, without changing anything.")
+        help: "Print the changes, as diff does, without making them.")
     var isOn = false
 
     /// The context for the changes of a verb.

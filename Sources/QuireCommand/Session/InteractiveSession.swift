@@ -43,7 +43,7 @@ final class InteractiveSession {
                 Failure(
                     sentence:
                         "“\(path)” was deleted or replaced by another program; “save-as NEW” "
-                        + "keeps what was not saved.", status: .notFound))
+                        + "keeps the unsaved changes.", status: .notFound))
         }
     }
 

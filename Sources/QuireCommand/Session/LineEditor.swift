@@ -282,7 +282,7 @@ final class LineEditor: LineSource, @unchecked Sendable {
                 atPath: folder, withIntermediateDirectories: true,
                 attributes: [.posixPermissions: 0o700])
         } catch {
-            throw FileSystem.failure("make", folder, thrown: error)
+            throw FileSystem.failure("create", folder, thrown: error)
         }
         return FileSystem.path(folder, "history")
     }

@@ -5,14 +5,14 @@ import QuireDocuments
 
 /// The options of commands that change the model of a document.
 struct ModelChangeOptions: ParsableArguments {
-    @Flag(help: "Print what would be changed and removed, and change nothing.")
+    @Flag(help: "Print the changes without making them.")
     var dryRun = false
 
     @Flag(
-        name: .shortAndLong, help: "Do not ask, and remove values that the model has no place for.")
+        name: .shortAndLong, help: "Do not ask, and remove values that the new model cannot store.")
     var yes = false
 
-    @Flag(help: "Keep no version of the document, or copy of the store, from before.")
+    @Flag(help: "Do not keep a backup: a version of the document, or a copy of the store.")
     var noBackup = false
 
     @OptionGroup var opening: OpeningOptions
@@ -53,9 +53,9 @@ struct ModelChange {
         let isSame = new == model
         if !json {
             let output = Output(json: false)
-            for line in isSame ? ["The model is the same."] : changes { try output.print(line) }
+            for line in isSame ? ["The model is unchanged."] : changes { try output.print(line) }
             if options.dryRun, !plan.removals.isEmpty {
-                try output.print("It would remove \(plan.removals.list).")
+                try output.print("This would remove \(plan.removals.list).")
             }
             try output.flush()
         }
@@ -87,7 +87,7 @@ struct ModelChange {
         if removals.isEmpty { return true }
         throw QuireError(
             .removalDenied,
-            "The change would remove \(removals.list) of “\(path)”. Add --yes to remove them.",
+            "The change would remove \(removals.list) from “\(path)”. Specify --yes to allow it.",
             file: path)
     }
 

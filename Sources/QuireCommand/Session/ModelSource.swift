@@ -27,7 +27,7 @@ struct ModelSource {
         let name = name(of: path)
         guard let information = try FileSystem.information(at: path) else {
             throw QuireError(
-                .notFound, "There is no model and no document at “\(path)”.", file: path)
+                .notFound, "The model or document “\(path)” does not exist.", file: path)
         }
         if information.kind == .folder ? isModelFolder(path) : isModelFile(path) {
             let reading =
@@ -40,7 +40,8 @@ struct ModelSource {
         }
         if let version {
             throw QuireError(
-                .notFound, "“\(path)” has one model only, and no version “\(version)” of it.",
+                .notFound,
+                "“\(path)” contains only one model; version “\(version)” does not exist.",
                 file: path)
         }
         try unlock.unlock(path)
@@ -71,7 +72,7 @@ struct ModelSource {
         if DocumentSession.modelNote(of: store, at: path) == nil { return store.layout.model }
         throw QuireError(
             .invalidModel,
-            "“\(path)” does not carry the model it was created with; give the model itself, a .xcdatamodeld, .xcdatamodel, .momd, .mom or .quiremodel.",
+            "“\(path)” does not contain the model it was created with; specify the model itself: a .xcdatamodeld, .xcdatamodel, .momd, .mom or .quiremodel.",
             file: path)
     }
 

@@ -297,8 +297,8 @@ final class ObjectImport {
             guard present.isNull || present == value else {
                 throw QuireError(
                     .invalidValue,
-                    "“\(name)” of \(destination.name) “\(text(values[0].value))” is "
-                        + "\(text(present)) already, not \(text(value)).",
+                    "“\(name)” of \(destination.name) “\(text(values[0].value))” is already "
+                        + "\(text(present)), not \(text(value)).",
                     entity: destination.name, property: name)
             }
             if present.isNull { target.values[name] = value }
@@ -312,7 +312,7 @@ final class ObjectImport {
         guard found.count < 2 else {
             throw QuireError(
                 .invalidValue,
-                "Several objects of \(destination.name) have the \(key.key) “\(text(key.value))”.",
+                "Several \(destination.name) objects have the \(key.key) “\(text(key.value))”; specify the identifier of one.",
                 entity: destination.name, property: key.key)
         }
         if let object = found.first {
@@ -332,7 +332,7 @@ final class ObjectImport {
                 "the \($0.key.key) “\(text($0.key.value))”"
             }
             error.message =
-                "Neither the document nor the file has a \(target.entity.name) with \(value ?? "this value"), and a new one would not be valid: \(error.message)"
+                "No \(target.entity.name) in the document or the file has \(value ?? "this value"), and a new one would not be valid: \(error.message)"
             throw ImportRow.locate(error, target.place)
         }
     }
@@ -381,11 +381,11 @@ final class ObjectImport {
     ) throws -> Target {
         guard target.isNew, target.row == nil else {
             let other =
-                target.row.map { "so has \($0.place)" }
-                ?? "so has \(target.objectID?.shortDescription ?? "") of the document"
+                target.row.map { $0.place }
+                ?? "\(target.objectID?.shortDescription ?? "") in the document"
             throw QuireError(
                 .invalidValue,
-                "The reference to the \(key) “\(text(value))” in \(target.place) is ambiguous: this row has it, and \(other).",
+                "The reference to the \(key) “\(text(value))” in \(target.place) is ambiguous: both this row and \(other) have it.",
                 entity: row.entity.name, property: key)
         }
         for (name, value) in target.values {
@@ -393,7 +393,7 @@ final class ObjectImport {
             guard present.isNull || present == value else {
                 throw QuireError(
                     .invalidValue,
-                    "“\(name)” is \(text(present)) here, and \(text(value)) in \(target.place).",
+                    "“\(name)” is \(text(present)) here, but \(text(value)) in \(target.place).",
                     entity: row.entity.name, property: name)
             }
         }
@@ -407,7 +407,7 @@ final class ObjectImport {
             guard same.values[name] ?? value == value else {
                 throw QuireError(
                     .invalidValue,
-                    "“\(name)” is \(text(same.values[name] ?? .null)) in \(same.place), and \(text(value)) in \(target.place).",
+                    "“\(name)” is \(text(same.values[name] ?? .null)) in \(same.place), but \(text(value)) in \(target.place).",
                     entity: row.entity.name, property: name)
             }
             same.values[name] = value
@@ -443,7 +443,7 @@ final class ObjectImport {
         func checkIsComplete() throws {
             if awaited == 0 { return }
             throw QuireError(
-                .invalidState, "The file was changed while it was imported; try again.")
+                .invalidState, "The file changed during the import; try again.")
         }
     }
 

@@ -28,7 +28,7 @@ struct UndoLine: ParsableCommand, SessionLine {
 
     func run(in session: InteractiveSession) async throws {
         guard session.document.canUndo else {
-            throw QuireError(.invalidState, "There is nothing to undo.")
+            throw QuireError(.invalidState, "Nothing to undo.")
         }
         session.document.undo()
         try session.printStatus("Undone")
@@ -42,7 +42,7 @@ struct RedoLine: ParsableCommand, SessionLine {
 
     func run(in session: InteractiveSession) async throws {
         guard session.document.canRedo else {
-            throw QuireError(.invalidState, "There is nothing to redo.")
+            throw QuireError(.invalidState, "Nothing to redo.")
         }
         session.document.redo()
         try session.printStatus("Redone")
@@ -75,9 +75,9 @@ struct RevertLine: ParsableCommand, SessionLine {
 struct SaveAsLine: ParsableCommand, SessionLine {
     static let configuration = CommandConfiguration(
         commandName: "save-as",
-        abstract: "Saves the document as another package, and continues with that.")
+        abstract: "Saves the document as another package, and continues with it.")
 
-    @Argument(help: ArgumentHelp("The package to make.", valueName: "NEW"))
+    @Argument(help: ArgumentHelp("The package to create.", valueName: "NEW"))
     var path: String
 
     @Flag(help: "Replace an existing document.")
@@ -96,7 +96,7 @@ struct SaveAsLine: ParsableCommand, SessionLine {
 struct StatusLine: ParsableCommand, SessionLine {
     static let configuration = CommandConfiguration(
         commandName: "status",
-        abstract: "Prints unsaved changes, and whether undo and redo are possible.")
+        abstract: "Prints the number of unsaved changes, and whether undo and redo are possible.")
 
     @Flag(help: "Print JSON.")
     var json = false
@@ -110,7 +110,7 @@ struct StatusLine: ParsableCommand, SessionLine {
 struct DiffLine: ParsableCommand, SessionLine {
     static let configuration = CommandConfiguration(
         commandName: "diff",
-        abstract: "Prints the unsaved changes; with arguments, as on the command line.")
+        abstract: "Prints the unsaved changes; with arguments, compares as on the command line.")
 
     @Flag(help: "Print JSON.")
     var json = false
@@ -139,7 +139,7 @@ struct HelpLine: ParsableCommand, SessionLine {
         let found = root.configuration.subcommands.first { $0._commandName == word }
         guard let found else {
             throw Corrections.unknownCommand([word], after: SessionCommand.self)
-                ?? ValidationError("There is no command “\(word)”.")
+                ?? ValidationError("“\(word)” is not a command.")
         }
         let width = StandardStreams.helpWidth
         try session.printHelp(

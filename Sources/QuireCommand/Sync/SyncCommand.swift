@@ -9,19 +9,19 @@ import QuireSync
 struct SyncCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "sync",
-        abstract: "Synchronizes a document between machines, through a shared folder.",
+        abstract: "Synchronizes a document between machines through a shared folder.",
         discussion: """
-            Another tool transfers the folder: Syncthing, Nextcloud, rclone, a network share, a \
-            disk. The document stays outside of the folder, and works with or without it. Each \
-            machine adds files with its changes to the folder, and merges those of the others, \
-            property by property. Of two concurrent values the later one is kept; the other is \
-            listed until it is resolved.
+            Another tool transfers the folder, such as Syncthing, Nextcloud or rclone, or the \
+            folder is on a network share or a disk. The document stays outside the folder and works \
+            with or without it. Each machine adds files with its changes to the folder and merges \
+            those of the others, property by property. Of two concurrent values the later one is \
+            kept; the other is listed as a conflict until it is resolved.
 
-            Objects are synchronized, with their large values; additional content and versions are \
-            not. The folder is encrypted only if the shared document was created with quire sync \
-            init --encrypt. A protected document is synchronized only through an encrypted folder, \
-            unless --in-clear is given each time. A copy of a replica becomes another replica when \
-            it is synchronized.
+            Objects, large values and additional content are synchronized; versions are not. The \
+            folder is encrypted only if the shared document was created with quire sync init \
+            --encrypt. A protected document is synchronized only through an encrypted folder, \
+            unless you specify --in-clear each time. A copy of a replica becomes another replica \
+            when it is synchronized.
 
             EXAMPLES:
               quire sync init Library.quire ~/Sync/Library
@@ -43,19 +43,20 @@ struct SyncCommand: ParsableCommand {
 struct SyncInitCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "init",
-        abstract: "Shares a document in a folder, and sends all objects.",
+        abstract: "Shares a document through a folder, and sends all its objects.",
         discussion: """
-            The folder is created if it is missing, and recorded in the store. It is for one \
-            shared document. From then on the store records a history, from which the changes of \
-            all programs are sent.
+            The folder is created if it does not exist, and its path is recorded in the store. A \
+            folder contains one shared document. From then on the store records a history, so that \
+            changes saved by any program are sent.
 
             With --encrypt all files in the folder and their names are encrypted with a password, \
-            from the terminal or the descriptor of --password-fd. Each machine needs it once, to \
-            join. The key is then in its store, which quire protect encrypts. Without the password \
-            and without a replica the folder cannot be decrypted. The service that transfers the \
+            read from the terminal or the descriptor of --password-fd. Each machine needs it once, \
+            to join. The key is then in its store; quire protect encrypts the store. Without the \
+            password or a replica the folder cannot be decrypted. The service that transfers the \
             folder still sees the number, sizes and times of files.
 
-            A document's additional content is synchronized with its objects. --exclude leaves files out on this machine.
+            A document's additional content is synchronized with its objects; --exclude omits files \
+            on this machine.
 
             EXAMPLES:
               quire sync init Library.quire ~/Sync/Library
@@ -73,7 +74,7 @@ struct SyncInitCommand: AsyncParsableCommand {
 
     @Option(
         help: ArgumentHelp(
-            "The name of the shared document; that of PATH if not given.", valueName: "NAME"))
+            "The name of the shared document; the name of PATH by default.", valueName: "NAME"))
     var name: String?
 
     @Flag(help: "Encrypt the files in the folder with a password.")
@@ -84,9 +85,9 @@ struct SyncInitCommand: AsyncParsableCommand {
     @OptionGroup var options: SyncOptions
 
     func validate() throws {
-        if name?.isEmpty == true { throw ValidationError("--name takes a name.") }
+        if name?.isEmpty == true { throw ValidationError("--name requires a name.") }
         if password.descriptor != nil, !encrypt {
-            throw ValidationError("--password-fd is for --encrypt.")
+            throw ValidationError("--password-fd requires --encrypt.")
         }
     }
 
@@ -114,7 +115,7 @@ struct SyncInitCommand: AsyncParsableCommand {
         try Output.printResult(
             json: options.json, reportsChanges: true,
             [
-                "Made the \(encrypt ? "encrypted " : "")shared document “\(name)” in \(folder): \(Count.of(count, "object")), \(Count.of(result.sentCount, "file")) sent."
+                "Created the \(encrypt ? "encrypted " : "")shared document “\(name)” in \(folder): \(Count.of(count, "object")), \(Count.of(result.sentCount, "file")) sent."
             ]
         ) {
             var members = result.members
@@ -131,7 +132,7 @@ struct SyncInitCommand: AsyncParsableCommand {
     private var synchronizedAlready: QuireError {
         QuireError(
             .invalidState,
-            "“\(path)” is synchronized already; to make another shared document of it, leave that one first.",
+            "“\(path)” is already synchronized. To share it through another folder, run “quire sync leave” first.",
             file: path)
     }
 }
@@ -143,9 +144,9 @@ struct SyncJoinCommand: AsyncParsableCommand {
         abstract: "Creates a replica of the shared document in a folder.",
         discussion: """
             If PATH does not exist, it is created with the model in the folder: a document if its \
-            name ends in .quire, else a SQLite store. An existing document is merged with the \
-            shared one. The folder is recorded in the store. If the shared document is encrypted, \
-            its password is read from the terminal or the descriptor of --password-fd.
+            name ends in .quire, otherwise a SQLite store. An existing document is merged with the \
+            shared one. The path of the folder is recorded in the store. If the shared document is \
+            encrypted, its password is read from the terminal or the descriptor of --password-fd.
 
             EXAMPLES:
               quire sync join ~/Sync/Library Library.quire
@@ -158,7 +159,7 @@ struct SyncJoinCommand: AsyncParsableCommand {
 
     @Argument(
         help: ArgumentHelp(
-            "A document or a SQLite store, which is created if missing.", valueName: "PATH")
+            "A document or a SQLite store; created if it does not exist.", valueName: "PATH")
     )
     var path: String
 
@@ -179,7 +180,7 @@ struct SyncJoinCommand: AsyncParsableCommand {
                 try await joinExisting(transport)
             }
         joined.result.reportProblems()
-        let made = isNew ? "Made \(path) as a replica" : "\(path) is a replica"
+        let made = isNew ? "Created \(path) as a replica" : "\(path) is a replica"
         try Output.printResult(
             json: options.json, reportsChanges: true,
             [
@@ -316,9 +317,9 @@ struct SyncLeaveCommand: AsyncParsableCommand {
         try Output.printResult(
             json: options.json, reportsChanges: true,
             [
-                "\(path) is a local document again; \(count == 1 ? "its object stays" : "its \(count) objects stay")."
+                "\(path) is a local document again and keeps its \(count == 1 ? "object" : "\(count) objects")."
                     + (everywhere ? " The shared document was removed from the folder." : "")
-                    + (hasUnsent ? " Its last changes were not sent." : "")
+                    + (hasUnsent ? " The latest changes were not sent." : "")
             ]
         ) {
             .object([

@@ -11,8 +11,8 @@ struct SyncStatusCommand: AsyncParsableCommand {
             The document is only read, and the shared folder is not used.
 
             With --check every object is compared with the merged changes. Saves since the last \
-            run are recorded for that, so the document is opened for writing. The exit code is 4 \
-            if there are differences; quire sync repair repairs what it can.
+            run are recorded first, so the document is opened for writing. The exit code is 4 if \
+            there are differences; in that case try quire sync repair.
 
             EXAMPLES:
               quire sync status Library.quire
@@ -51,21 +51,21 @@ struct SyncStatusCommand: AsyncParsableCommand {
         var toSend: [String] = []
         if status.outgoingCount > 0 { toSend.append(Count.of(status.outgoingCount, "file")) }
         if status.hasNewChanges || status.isPreparing {
-            toSend.append("what was saved since the last run")
+            toSend.append("changes saved since the last run")
         }
         lines.append(
             toSend.isEmpty
-                ? "Nothing is to be sent." : "To be sent: \(toSend.joined(separator: ", ")).")
+                ? "Nothing to send." : "To be sent: \(toSend.joined(separator: ", ")).")
         lines += status.peers.map { $0.sentence(for: status.peer) }
         if status.conflictCount > 0 {
             lines.append("\(Count.of(status.conflictCount, "conflict")).")
         }
         if status.missingFileCount > 0 {
             lines.append(
-                "\(Count.of(status.missingFileCount, "file")) of large values not there yet.")
+                "\(Count.of(status.missingFileCount, "file")) with large values not yet received.")
         }
         lines += faults
-        if check, faults.isEmpty { lines.append("All objects are as merged.") }
+        if check, faults.isEmpty { lines.append("All objects match the merged changes.") }
         try Output.printResult(json: options.json, reportsChanges: false, levels: 2, lines) {
             .object([
                 "path": .string(path), "container": .string(status.container.description),
@@ -83,7 +83,7 @@ struct SyncStatusCommand: AsyncParsableCommand {
         if !faults.isEmpty {
             throw Failure(
                 sentence:
-                    "“\(path)” has \(Count.of(faults.count, "object")) that differ from what has been merged; try quire sync repair.",
+                    "“\(path)” differs from the merged changes (\(Count.of(faults.count, "problem"))); try “quire sync repair”.",
                 status: .invalidData)
         }
     }
@@ -141,11 +141,12 @@ struct SyncResolveCommand: AsyncParsableCommand {
         abstract: "Resolves conflicts.",
         discussion: """
             With --lost the object gets the lost value, as a new change that the next run sends; a \
-            deleted object is restored. With --kept the current value stays, and the conflict is \
+            deleted object is restored. With --kept the current value is kept, and the conflict is \
             removed from the list of this replica.
 
-            --lost shows a hidden object: in place of the one with the same unique values, or with \
-            the object that it requires. --kept deletes it, and --set shows it with another value.
+            A hidden object is shown by --lost, in place of the object with the same unique values \
+            or with the object that it requires; it is deleted by --kept, and shown with another \
+            value by --set.
 
             EXAMPLES:
               quire sync resolve Library.quire 1 --lost
@@ -156,7 +157,7 @@ struct SyncResolveCommand: AsyncParsableCommand {
     @Argument(help: ArgumentHelp("A document or a SQLite store.", valueName: "PATH"))
     var path: String
 
-    @Argument(help: ArgumentHelp("The conflicts' numbers, as listed.", valueName: "NUMBER"))
+    @Argument(help: ArgumentHelp("Numbers from quire sync conflicts.", valueName: "NUMBER"))
     var numbers: [Int64]
 
     @Flag(help: "Use the lost value.")
@@ -179,10 +180,10 @@ struct SyncResolveCommand: AsyncParsableCommand {
         }
         _ = try Assignment.all(words)
         if !words.isEmpty, numbers.count > 1 {
-            throw ValidationError("--set is for one hidden object; name one conflict.")
+            throw ValidationError("--set is for one hidden object; specify one conflict.")
         }
         if Set(numbers).count != numbers.count {
-            throw ValidationError("A conflict is named twice.")
+            throw ValidationError("A conflict is specified twice.")
         }
     }
 
@@ -227,11 +228,11 @@ struct SyncResolveCommand: AsyncParsableCommand {
     /// The outcome for a conflict, as the end of a sentence.
     private func outcome(of conflict: SyncConflict) -> String {
         switch (conflict.kind, kept) {
-        case (.hidden, false): "it is shown; the next run sends that."
-        case (.hidden, true): "it is deleted; the next run sends that."
-        case (_, false): "“\(conflict.lostText)” is back; the next run sends it."
-        case (.deletion, true): "it stays deleted."
-        case (.value, true): "“\(conflict.keptText)” stays."
+        case (.hidden, false): "the object is shown; the next run sends the change."
+        case (.hidden, true): "the object is deleted; the next run sends the change."
+        case (_, false): "“\(conflict.lostText)” is restored; the next run sends it."
+        case (.deletion, true): "the object remains deleted."
+        case (.value, true): "“\(conflict.keptText)” is kept."
         }
     }
 
@@ -254,7 +255,7 @@ struct SyncResolveCommand: AsyncParsableCommand {
             case .toMany(_, let relationship, _):
                 throw QuireError(
                     .invalidValue,
-                    "\(entity.name).\(relationship.name) is a to-many relationship; set it when the object is shown.",
+                    "\(entity.name).\(relationship.name) is a to-many relationship; set it after the object is shown.",
                     entity: entity.name, property: relationship.name)
             }
         }

@@ -10,13 +10,12 @@ struct SyncIgnoreCommand: ParsableCommand {
         abstract: "Tells Syncthing which files of documents and stores to ignore.",
         discussion: """
             For a Syncthing folder that contains documents or stores themselves. An open document \
-            has files that must stay on its machine: a store with another machine's write-ahead \
-            log is damaged. Adds patterns for them at the beginning of the folder's .stignore, \
-            between two marker lines. Run it on every machine: Syncthing does not transfer that \
-            file.
+            has files that must stay on its machine: another machine's write-ahead log would damage \
+            the store. Adds patterns for them at the beginning of the folder's .stignore, between \
+            two marker lines. Run it on every machine: Syncthing does not transfer that file.
 
             Such documents are transferred completely only while they are closed. Keep a document \
-            that is edited on two machines outside of the folder, and use sync init and sync join.
+            that is edited on two machines outside the folder, and use sync init and sync join.
 
             EXAMPLES:
               quire sync ignore ~/Sync
@@ -28,12 +27,12 @@ struct SyncIgnoreCommand: ParsableCommand {
 
     @Option(
         help: ArgumentHelp(
-            "A further extension of documents, besides quire.", valueName: "EXTENSION"))
+            "Additional file extension of documents, besides quire.", valueName: "EXTENSION"))
     var documentExtension: [String] = []
 
     @Option(
         help: ArgumentHelp(
-            "A further extension of stores, besides sqlite, sqlite3, db and store.",
+            "Additional file extension of stores, besides sqlite, sqlite3, db and store.",
             valueName: "EXTENSION"))
     var storeExtension: [String] = []
 
@@ -51,7 +50,7 @@ struct SyncIgnoreCommand: ParsableCommand {
         let file = FileSystem.path(folder, SyncIgnorePatterns.syncthingFileName)
         let sentence =
             added.isEmpty
-            ? "\(file) has all patterns already."
+            ? "\(file) already contains all patterns."
             : "Added \(Count.of(added.count, "pattern")) to \(file)."
         try Output.printResult(json: json, reportsChanges: true, levels: 2, [sentence]) {
             .object(["file": .string(file), "added": .array(added.map { .string($0) })])

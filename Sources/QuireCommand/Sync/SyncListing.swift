@@ -26,7 +26,7 @@ extension SyncResult {
     /// A summary, as the end of a sentence: “sent 1 file, received 2 files: 3 objects inserted; 1 conflict”.
     var text: String {
         if isEmpty, missingFileCount == 0, problems.isEmpty {
-            return "nothing to send, and nothing to receive"
+            return "nothing to send or receive"
         }
         var text =
             "sent \(Count.of(sentCount, "file")), received \(Count.of(receivedCount, "file"))"
@@ -42,7 +42,7 @@ extension SyncResult {
         if !counts.isEmpty { text += ": " + counts.joined(separator: ", ") }
         if conflictCount > 0 { text += "; " + Count.of(conflictCount, "conflict") }
         if missingFileCount > 0 {
-            text += "; \(Count.of(missingFileCount, "file")) of large values not there yet"
+            text += "; \(Count.of(missingFileCount, "file")) with large values not yet received"
         }
         if !problems.isEmpty { text += "; \(Count.of(problems.count, "file")) not merged" }
         return text
@@ -98,7 +98,7 @@ extension SyncPeerStatus {
     func sentence(for own: SyncIdentifier) -> String {
         if id == own { return "This replica has written \(Count.of(mergedCount, "file"))." }
         var text = "Replica \(id): \(Count.of(mergedCount, "file")) merged"
-        if missingCount > 0 { text += ", \(missingCount) not arrived" }
+        if missingCount > 0 { text += ", \(missingCount) not yet received" }
         text += ", last \(PrintedDate.text(lastDate))"
         return text + (isRetired ? ", retired." : ".")
     }

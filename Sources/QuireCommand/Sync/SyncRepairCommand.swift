@@ -7,12 +7,12 @@ import QuireSync
 struct SyncRepairCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "repair",
-        abstract: "Sends lost or damaged files of the shared folder again.",
+        abstract: "Repairs a shared folder with lost or damaged files.",
         discussion: """
-            For a folder with lost or damaged files. Sends the content of this document again, as \
-            one snapshot, with missing large values. All rows are compared with the merged \
-            changes, so changes that a program has not recorded in the history are sent too. The \
-            document does not change. Run it on the machine with the most complete document.
+            Sends the content of this document again, as one snapshot, with missing large values. \
+            All rows are compared with the merged changes, so changes that a program has not \
+            recorded in the history are sent too. The document does not change. Run it on the \
+            machine with the most complete document.
 
             EXAMPLES:
               quire sync repair Library.quire
@@ -64,11 +64,12 @@ struct SyncRebuildCommand: AsyncParsableCommand {
 struct SyncRetireCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "retire",
-        abstract: "Tells all replicas not to wait for one that will not return.",
+        abstract: "Stops all replicas from waiting for one that will not return.",
         discussion: """
             Replicas keep records of deleted objects until all other replicas have merged the \
             deletion. They do not wait for a replica that was retired, that has left, or that has \
-            sent nothing for ninety days. If it returns, its changes are merged as usual. quire sync status lists the replicas.
+            sent nothing for ninety days. If it returns, its changes are merged as usual. quire \
+            sync status lists the replicas.
 
             EXAMPLES:
               quire sync retire Library.quire 01a2186f83d471f9baa562d40e260cfe
@@ -84,7 +85,8 @@ struct SyncRetireCommand: AsyncParsableCommand {
 
     func validate() throws {
         if SyncIdentifier(replica) == nil {
-            throw ValidationError("“\(replica)” is not the identifier of a replica: 32 digits.")
+            throw ValidationError(
+                "“\(replica)” is not a replica identifier, which has 32 hexadecimal digits.")
         }
     }
 

@@ -13,7 +13,7 @@ struct SyncRunCommand: AsyncParsableCommand {
         discussion: """
             Damaged and incomplete files are reported on standard error and tried again the next \
             time; the others are merged. If the shared folder is missing, the command fails with \
-            exit code 1, and saved changes are sent later. Give FOLDER only if the folder has \
+            exit code 1, and saved changes are sent later. Specify FOLDER only if the folder has \
             moved.
 
             EXAMPLES:

@@ -39,7 +39,8 @@ struct FolderPasswordOption: ParsableArguments {
             return typed
         }
         throw Failure(
-            sentence: "--encrypt takes a password: give it with --password-fd N.", status: .usage)
+            sentence: "--encrypt requires a password; specify it with --password-fd N.",
+            status: .usage)
     }
 
     /// The password for joining the shared document in a folder: from the descriptor, or asked for on the terminal if the document
@@ -56,7 +57,7 @@ struct FolderPasswordOption: ParsableArguments {
         }
         throw Failure(
             sentence:
-                "The shared document in “\(transport.path)” is encrypted; give its password with --password-fd N.",
+                "The shared document in “\(transport.path)” is encrypted; specify its password with --password-fd N.",
             status: .locked)
     }
 }
@@ -66,7 +67,7 @@ struct ExcludedFilesOption: ParsableArguments {
     @Option(
         name: .customLong("exclude"),
         help: ArgumentHelp(
-            "Additional content to leave out: a name, or a path with * and ?; may be repeated.",
+            "Additional content to omit: a name, or a path with * and ?; may be repeated.",
             valueName: "PATTERN"))
     var patterns: [String] = []
 
@@ -104,7 +105,7 @@ extension DocumentSession {
         guard store is SQLiteStore else {
             throw QuireError(
                 .unsupported,
-                "“\(path)” is written as a whole whenever it is saved, and cannot be synchronized; convert it to SQLite.",
+                "“\(path)” cannot be synchronized, because every save rewrites the whole file. Convert it with “quire convert --to sqlite”.",
                 file: path)
         }
         return try SyncContainer(
@@ -118,7 +119,7 @@ extension DocumentSession {
         if let status = try await replica().status() { return status }
         throw QuireError(
             .invalidState,
-            "“\(path)” is not synchronized; begin with quire sync init, or quire sync join.",
+            "“\(path)” is not synchronized; run “quire sync init” or “quire sync join” first.",
             file: path)
     }
 
@@ -128,7 +129,8 @@ extension DocumentSession {
         if let given { return FolderTransport.place(of: given) }
         if let known = try await replica().transportDescription() { return known }
         throw QuireError(
-            .invalidState, "It is not known where the shared folder of “\(path)” is; name it.",
+            .invalidState,
+            "The shared folder of “\(path)” is unknown; specify it with “quire sync run PATH FOLDER”.",
             file: path)
     }
 
@@ -172,7 +174,7 @@ extension FolderTransport {
         } catch let error as QuireError where error.code == .notFound {
             throw QuireError(
                 .storeUnavailable,
-                "The shared folder “\(path)” is missing; connect its disk or network again. Changes saved meanwhile will be sent later.",
+                "The shared folder “\(path)” is missing; reconnect its disk or network. Saved changes will be sent later.",
                 file: path, underlying: error)
         }
     }
@@ -190,7 +192,7 @@ extension FolderTransport {
         guard (inner + "/").hasPrefix(outer + "/") else { return }
         throw QuireError(
             .invalidValue,
-            "“\(path)” is in the shared folder; documents are kept outside of it, which only has what they send.",
+            "“\(path)” is in the shared folder. Move the document out; the folder is only for files of changes.",
             file: path)
     }
 }

@@ -59,7 +59,7 @@ import Testing
     @Test func severalEntitiesOfANameCountOnce() {
         let plan = plan(entity("A", class: nil), entity("A", class: "B"))
         #expect(plan.classes.map(\.name) == ["A"])
-        #expect(plan.warnings == ["There are several entities named A; the first is taken."])
+        #expect(plan.warnings == ["Several entities are named A; the first is used."])
     }
 
     @Test func inheritanceInACircleOrFromNowhereIsLeftOut() {
@@ -109,7 +109,7 @@ import Testing
                 "Item", class: nil, FixtureModels.attribute("name", .string),
                 FixtureModels.attribute("name", .string)),
             entity("Book", class: nil, parent: "Item", FixtureModels.attribute("name", .string)))
-        let left = "name: there is another property of that name"
+        let left = "name: another property has this name"
         #expect(plan.classes.map(names) == [["name", left], [left]])
     }
 
@@ -129,7 +129,7 @@ import Testing
             return
         }
         #expect(tags.inverse == nil)
-        #expect(plan.warnings.last == "Book.tags has no inverse: Tag.no is not there.")
+        #expect(plan.warnings.last == "Book.tags has no inverse: Tag.no does not exist.")
     }
 
     @Test func oneSideOfEveryPairNamesTheOtherByKeyPath() {
@@ -162,18 +162,18 @@ import Testing
                 "Book", class: "Work", fetched("recent", "Book"), fetched("lost", "None"),
                 fetched("empty", ""),
                 .fetched(FetchedPropertyDescription(name: "exact", fetchRequest: exact))))
-        let lost = "the entity None, of which it fetches, does not exist"
+        let lost = "its entity None does not exist"
         #expect(
             plan.classes.map(names) == [
                 [
-                    "recent of Work", "lost: \(lost)", "empty: it fetches of no entity",
+                    "recent of Work", "lost: \(lost)", "empty: it has no entity to fetch",
                     "exact of Work",
                 ]
             ])
-        #expect(plan.warnings.first == "Book.lost is left out: \(lost).")
+        #expect(plan.warnings.first == "Book.lost is omitted: \(lost).")
         #expect(
             plan.warningsOfMacros == [
-                "Book.exact is read by key: macros know no requests without subentities."
+                "Book.exact is read by key: macros cannot declare requests without subentities."
             ])
     }
 

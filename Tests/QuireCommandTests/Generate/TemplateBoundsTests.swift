@@ -51,7 +51,7 @@ import Testing
         }
         #expect(
             try message(sources).contains(
-                "more than 100000 files are included to write one file of code."))
+                "more than 100000 files are included for one generated file."))
     }
 
     @Test func tagsThatAreNestedTooDeepAreRefused() throws {
@@ -91,7 +91,7 @@ import Testing
     }
 
     private static let loops =
-        "loops are gone through more than 1000000 times to write one file of code."
+        "loops run more than 1000000 times for one generated file."
 
     /// Stencil would make an array of the numbers, or stop the program where they are too great for one.
     @Test(arguments: [
@@ -124,7 +124,7 @@ import Testing
         }
         #expect(
             try message(["Entity.stencil": source]).contains(
-                "more than 256 MB are written for one file of code."))
+                "more than 256 MB are written for one generated file."))
     }
 
     @Test func blocksThatAreExtendedStillShowWhatTheyReplace() throws {
@@ -199,11 +199,11 @@ import Testing
     @Test func theReasonSaysWhatToWrite() throws {
         #expect(
             try message(["Entity.stencil": "{{ entity.list.last }}"])
-                == "The template “t/Entity.stencil” cannot be used, line 1: “entity.list.last” does not work for what is "
-                + "empty; write “entity.list|last”.")
+                == "The template “t/Entity.stencil” cannot be used, line 1: “entity.list.last” fails for an empty list "
+                + "or string; write “entity.list|last”.")
         #expect(
             try message(["Entity.stencil": "{{ list[key] }}"]).contains(
-                "“[key]” must be a number, or a text other than \"last\"."))
+                "“[key]” must be a number, or a string other than \"last\"."))
     }
 
     @Test func whatIsLikeItIsRendered() throws {
@@ -245,7 +245,7 @@ import Testing
     ])
     func aFilterWithoutANameIsRefused(source: String) throws {
         #expect(
-            try message(["Entity.stencil": source]).contains("there is no filter behind a “|”."))
+            try message(["Entity.stencil": source]).contains("a filter is missing after “|”."))
     }
 
     /// Stencil would make an array of the numbers.
@@ -257,7 +257,7 @@ import Testing
     func rangesAreForLoopsOnly(source: String) throws {
         #expect(
             try message(["Entity.stencil": source]).contains(
-                "a range, with “...”, can only be gone through by “for”."))
+                "a range (“...”) is allowed only in “for”."))
     }
 
     @Test func aFilterThatAppliesItselfIsRefused() throws {
