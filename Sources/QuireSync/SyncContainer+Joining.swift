@@ -109,13 +109,13 @@ extension SyncContainer {
             if let identifier, let found, identifier != found {
                 throw QuireError(
                     .syncedContentReplaced,
-                    "The folder has the shared document \(found) instead of \(identifier).")
+                    "The folder contains the shared document \(found) instead of \(identifier).")
             }
             if found == nil {
                 if try await !carrier.fileNames(in: Self.removalMarks).isEmpty {
                     throw QuireError(
                         .syncedContentRemoved,
-                        "The shared document was removed from the folder on purpose; create another one to synchronize again."
+                        "The shared document was deliberately deleted from the folder; create a new one to synchronize again."
                     )
                 }
                 return try await create(named: name, password: password)
@@ -187,7 +187,7 @@ extension SyncContainer {
             try await transport.create(file, bytes)
         } catch {
             Self.logger.info(
-                "The other replicas could not be told that this one leaves: \(error)")
+                "Could not notify the other replicas that this one is leaving: \(error)")
         }
     }
 
@@ -233,7 +233,7 @@ extension SyncContainer {
         guard description.isEncrypted else {
             throw QuireError(
                 .protectionUnavailable,
-                "The shared document in the folder is not encrypted, although a password is given; join it without one, or make an encrypted one in another folder.",
+                "The shared document in the folder is not encrypted, but a password was specified; join it without a password, or create an encrypted one in another folder.",
                 file: descriptionFile.path)
         }
         // Half a second, in which tasks of others need the threads of the concurrency pool.
@@ -261,7 +261,7 @@ extension SyncContainer {
         let path = StorePath.packageRoot(of: store.storePath) ?? store.storePath
         throw QuireError(
             .protectionUnavailable,
-            "“\(path)” is protected (\(protection.fileProtection.rawValue)), but the shared folder is not encrypted: anyone who has it could read the objects. Encrypt the shared document with a password, or allow an unencrypted folder.",
+            "“\(path)” is protected (\(protection.fileProtection.rawValue)), but the shared folder is not encrypted: anyone with access to the folder could read the objects. Encrypt the shared document with a password, or allow an unencrypted folder.",
             file: path)
     }
 

@@ -84,7 +84,7 @@ public actor SyncContainer {
         guard stores.count == 1, let store = stores.first else {
             throw QuireError(
                 .unsupported,
-                "Synchronization takes a coordinator with one SQLite store; this one has \(stores.count)."
+                "Synchronization requires a coordinator with exactly one SQLite store; this one has \(stores.count)."
             )
         }
         return store
@@ -234,7 +234,9 @@ public actor SyncContainer {
     /// sent there gets nowhere.
     func checkContainer(_ result: inout SyncResult) async throws {
         guard let container = try await onQueue({ try $0.settings()?.container }) else {
-            throw QuireError(.invalidState, "The store is not synchronized; create or join first.")
+            throw QuireError(
+                .invalidState,
+                "The store is not synchronized; create or join a shared document first.")
         }
         let cipher = try await useCipher()
         do {
@@ -252,12 +254,12 @@ public actor SyncContainer {
             try await onQueue { try $0.detach() }
             throw QuireError(
                 .syncedContentRemoved,
-                "The shared document was removed from the folder on purpose; the store is a local one now, with all of its objects."
+                "The shared document was deliberately deleted from the folder; the store is now local and keeps all its objects."
             )
         }
         throw QuireError(
             .storeUnavailable,
-            "The shared document is not in the folder: its disk or network may not be connected. What was saved stays to be sent."
+            "The shared document is not in the folder: its disk or network may not be connected. Saved changes will be sent later."
         )
     }
 
@@ -310,7 +312,7 @@ public actor SyncContainer {
 
     func reportAnotherIdentifier() {
         Self.logger.notice(
-            "Another replica has the same identifier as this one, because the store was copied or restored, or this one has been retired; it has taken another."
+            "This replica has a new identifier: the store was copied or restored and another replica has the old one, or this replica was retired."
         )
     }
 
@@ -419,7 +421,7 @@ public actor SyncContainer {
         else { return }
         throw QuireError(
             .invalidState,
-            "“\(replica.store.storePath)” differs from its shared document, which is a bug in Quire; please report it: \(first) (\(broken.count))",
+            "“\(replica.store.storePath)” differs from its shared document; this is a bug in Quire, please report it: \(first) (\(broken.count))",
             file: replica.store.storePath)
     }
 

@@ -50,7 +50,7 @@ public struct SyncIgnorePatterns: Sendable, Hashable {
         for name in documentExtensions + storeExtensions where !Self.isValidExtension(name) {
             throw QuireError(
                 .invalidValue,
-                "“\(name)” is not an extension of file names: give letters and digits, without a dot."
+                "“\(name)” is not a file name extension; specify letters and digits, without a dot."
             )
         }
         let uuid = "????????-????-????-????-????????????"
@@ -115,7 +115,7 @@ public struct SyncIgnorePatterns: Sendable, Hashable {
         guard let (new, added) = adding(to: old ?? Data()) else {
             throw QuireError(
                 .invalidFormat,
-                "“\(path)” has one of the lines “\(Self.begin)” and “\(Self.end)” without the other; remove it, and try again.",
+                "“\(path)” contains only one of the lines “\(Self.begin)” and “\(Self.end)”; remove it, and try again.",
                 file: path)
         }
         if !added.isEmpty { try AtomicFileReplace.replace(path, beneath: folder, with: new) }
@@ -133,7 +133,7 @@ public struct SyncIgnorePatterns: Sendable, Hashable {
         if top == folder { return }
         throw QuireError(
             .invalidValue,
-            "“\(folder)” is in the folder “\(top)” that Syncthing carries, and only the \(syncthingFileName) of that one is read; give that folder.",
+            "“\(folder)” is in “\(top)”, the folder that Syncthing shares; Syncthing reads only the \(syncthingFileName) there. Specify that folder.",
             file: folder)
     }
 

@@ -106,7 +106,7 @@ struct SyncPolicies: Sendable {
         guard let entity = layout.entity(named: name) else {
             throw QuireError(
                 .unknownEntity,
-                "A policy of synchronization is given for entity “\(name)”, which the model does not have.",
+                "A synchronization policy is specified for entity “\(name)”, which is not in the model.",
                 entity: name)
         }
         for property in properties {
@@ -115,7 +115,7 @@ struct SyncPolicies: Sendable {
             }
             throw QuireError(
                 .unknownKey,
-                "A policy of synchronization is given for “\(property)” of \(name), which is not an attribute; give it for an attribute, or for an element of a composite one.",
+                "A synchronization policy is specified for “\(property)” of \(name), which is not an attribute; specify it for an attribute, or for an element of a composite.",
                 entity: name, property: property)
         }
     }
@@ -142,7 +142,7 @@ struct SyncPolicies: Sendable {
         guard case .string(let text) = value, let policy = SyncPolicy(rawValue: text) else {
             let names = SyncPolicy.allCases.map(\.rawValue).joined(separator: ", ")
             throw invalid(
-                entity, name, "has an unknown policy of synchronization; there are: \(names)")
+                entity, name, "has an unknown synchronization policy; the policies are \(names)")
         }
         return policy
     }
@@ -154,7 +154,7 @@ struct SyncPolicies: Sendable {
         {
             throw invalid(
                 entity, attribute.name,
-                "is a composite, which has no policy of synchronization; declare those of its elements"
+                "is a composite, which cannot have a synchronization policy; declare policies for its elements"
             )
         }
     }
@@ -166,12 +166,12 @@ struct SyncPolicies: Sendable {
         guard policy.fits(slot.attribute?.type ?? .undefined) else {
             throw invalid(
                 entity, slot.name,
-                "is of a type that the policy of synchronization “\(policy.rawValue)” does not fit")
+                "has a type that the synchronization policy “\(policy.rawValue)” does not support")
         }
         // An object's identity is decided by the values that rows have been given, not by sums.
         let isUnique = entity.uniquenessConstraints.contains { $0.properties.contains(slot.name) }
         if policy == .counter, isUnique || SyncModel.identity(of: entity).contains(slot.name) {
-            throw invalid(entity, slot.name, "is unique, so that it cannot be a counter")
+            throw invalid(entity, slot.name, "must be unique, so it cannot be a counter")
         }
     }
 
@@ -181,7 +181,7 @@ struct SyncPolicies: Sendable {
         if slot.isStored, !slot.isDerived { return }
         throw invalid(
             entity, slot.name,
-            "has a policy of synchronization, but is transient or derived, so that it is not synchronized"
+            "has a synchronization policy, but is not synchronized because it is transient or derived"
         )
     }
 

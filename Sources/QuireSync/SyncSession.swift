@@ -160,7 +160,8 @@ final class SyncSession: StoreService {
             try SyncContainer.checkProtection(of: store)
         }
         guard FileSystem.exists(parent) else {
-            throw QuireError(.storeUnavailable, "There is no folder “\(parent)”.", file: parent)
+            throw QuireError(
+                .storeUnavailable, "The folder “\(parent)” does not exist.", file: parent)
         }
         let transport = try FolderTransport(
             folder: FileSystem.path(parent, options.contentName + ".quiresync"), creates: true)

@@ -65,7 +65,7 @@ public final class FolderTransport: SyncTransport {
         guard path.hasPrefix("/") else {
             throw QuireError(
                 .invalidValue,
-                "“\(path)” is not the path of a folder from the root; give one that begins with “/”.",
+                "“\(path)” is not an absolute path; specify a path that begins with “/”.",
                 file: path)
         }
         let path = FileSystem.absolute(path)
@@ -237,7 +237,7 @@ public final class FolderTransport: SyncTransport {
 
     private static func requireFile(_ file: SyncFileName) throws {
         if file != .top { return }
-        throw QuireError(.invalidValue, "The top folder is not a file; give a name in it.")
+        throw QuireError(.invalidValue, "The top folder is not a file; specify a name in it.")
     }
 
     // MARK: Leftovers
