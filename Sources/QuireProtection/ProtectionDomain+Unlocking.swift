@@ -85,13 +85,13 @@ extension ProtectionDomain {
         guard found.identifier == identifier, found.classKeyDigest == classKeyDigest else {
             throw QuireError(
                 .storeReplaced,
-                "Another keybag is now at “\(found.path)”; close and reopen everything that was opened with the former one.",
+                "“\(found.path)” is now a different keybag; close and reopen everything that was opened with the former one.",
                 file: found.path)
         }
         if found.revision < revision {
             throw QuireError(
                 .storeReplaced,
-                "An older state of the keybag “\(found.path)” was put in its place, in which a passphrase may open it that no longer should; put the newer one back, or end this program first.",
+                "The keybag “\(found.path)” was replaced with an older state, which a removed passphrase may still open. Restore the newer one; to use the older one, quit this program first.",
                 file: found.path)
         }
     }

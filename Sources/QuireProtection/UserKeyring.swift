@@ -151,7 +151,7 @@ package enum UserKeyring {
     private static func unavailableError(_ error: Int32) -> QuireError {
         let advice =
             error == EDQUOT
-            ? "There is no room for more keys: “quire lock” removes those of Quire."
+            ? "It has no room for more keys: “quire lock” removes those of Quire."
             : "Containers may forbid it: unlock with a key in each program instead."
         return QuireError(
             .protectionUnavailable,
@@ -188,7 +188,7 @@ extension ProtectionDomain {
         guard let unlocked else { throw Self.lockedError(name) }
         guard let path else {
             throw QuireError(
-                .invalidState, "“\(name)” is not on disk yet; make the document first.")
+                .invalidState, "“\(name)” has not been written to disk; create the document first.")
         }
         try UserKeyring.add(
             .init(masterKey: unlocked.masterKey, path: path), as: keyringDescription,
