@@ -93,7 +93,9 @@ struct Failure: Error {
             sentence +=
                 " Keys are given by --key-file FILE, --passphrase-fd N or --recovery-key-fd N."
         case .notFound:
-            if let file = subject.file, sentence.hasPrefix("There is no "), sentence.hasSuffix("."),
+            if let file = subject.file,
+                sentence.hasPrefix("There is no ") && sentence.hasSuffix(".")
+                    || sentence.hasSuffix("“\(file)” does not exist."),
                 let advice = Corrections.missingFile(FileSystem.absolute(file))
             {
                 sentence = "\(sentence.dropLast()); \(advice)"

@@ -128,7 +128,7 @@ extension PropertyListValue {
             var reader = try BinaryPropertyListReader(data, name: name)
             guard let value = Self(try reader.value()) else {
                 throw BinaryPropertyListReader.damaged(
-                    name, "it has a value that no property list has")
+                    name, "it contains a value that property lists do not support")
             }
             self = value
             return
@@ -149,7 +149,7 @@ extension PropertyListValue {
         if data.count > maximumTextSize { return "it is far too large" }
         return data.withUnsafeBytes { bytes in
             // UTF-16 would defeat the checks below.
-            if bytes.contains(0) { return "it is not a property list in UTF-8" }
+            if bytes.contains(0) { return "it is not a UTF-8 property list" }
             let start = bytes.starts(with: [0xEF, 0xBB, 0xBF]) ? 3 : 0
             let first = bytes.dropFirst(start).first { !isSpace($0) }
             let isXML = first == UInt8(ascii: "<")

@@ -90,7 +90,7 @@ struct SignatureTests {
             tmp:
             [2]
             $ quire export N.quire N.zip --sign none; ls N.zip
-            quire: There is no “none”.
+            quire: “none” does not exist.
             ls: cannot access 'N.zip': No such file or directory
             [2]
             $ mkdir bin; ln -s "$(command -v quire)" bin; PATH=$PWD/bin quire export N.quire N.zip --sign ada; ls -A tmp N.zip
