@@ -190,7 +190,7 @@ public struct StoreCheck {
                 $0.add(
                     .entity,
                     "The row \($1.integer(0)) of \(table.name) has the entity number "
-                        + "\($1.isNull(1) ? "NULL" : $1.text(1)), which is none of “\(root.name)” and its sub-entities.",
+                        + "\($1.isNull(1) ? "NULL" : $1.text(1)), which is neither “\(root.name)” nor one of its sub-entities.",
                     table: table.name, isRepairable: !root.hasSubentities && !isNote,
                     isNote: isNote)
             }
@@ -216,7 +216,7 @@ public struct StoreCheck {
         ) {
             $0.add(
                 .primaryKey,
-                "The row \($1.isNull(0) ? "NULL" : $1.text(0)) of \(table.name) has a key that no object can have.",
+                "The row \($1.isNull(0) ? "NULL" : $1.text(0)) of \(table.name) has an invalid primary key.",
                 table: table.name)
         }
     }
@@ -233,7 +233,7 @@ public struct StoreCheck {
         guard (recorded ?? 0) < greatest else { return }
         add(
             .primaryKey,
-            "Z_PRIMARYKEY has \(recorded.map(String.init) ?? "no number") as the greatest key of \(table.name), which has \(greatest).",
+            "Z_PRIMARYKEY has \(recorded.map(String.init) ?? "no number") as the greatest key of \(table.name), whose greatest key is \(greatest).",
             table: table.name, isRepairable: true, isNote: schema.hasStrays)
     }
 }

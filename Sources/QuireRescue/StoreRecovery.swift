@@ -244,7 +244,7 @@ private struct StoreRecoveryRun {
         for pair in gaps.pairs {
             let entity = layout.entity(number: pair.entityNumber)
             report.missingParts.append(
-                "The table of the pairs of “\(entity.name).\(entity.relationships[pair.index].name)” is missing."
+                "The join table of “\(entity.name).\(entity.relationships[pair.index].name)” is missing."
             )
         }
     }
@@ -261,7 +261,7 @@ private struct StoreRecoveryRun {
         do {
             _ = try SQLiteMetadataReader(connection: connection, path: path).metadata()
         } catch is QuireError {
-            report.missingParts.append("The metadata are damaged; the new store has another UUID.")
+            report.missingParts.append("The metadata is damaged; the new store has a new UUID.")
             let uuid = UUID().uuidString
             let metadata = StoreMetadata(
                 storeUUID: uuid, type: .sqlite, model: ManagedObjectModel(), hashes: [:])
@@ -324,7 +324,7 @@ private struct StoreRecoveryRun {
             .identity(of: source.layout.model), from: source.layout, to: target.layout)
         let check = try source.counting { try TransferCheck(plan, from: $0) }
         let missing = try target.counting { try check.missing(in: $0) }
-        report.missingParts += missing.map { "\($0) did not come along." }
+        report.missingParts += missing.map { "Not recovered: \($0)." }
     }
 
     /// The rows of objects in tables without an entity in the model.

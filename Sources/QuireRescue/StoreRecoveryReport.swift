@@ -63,18 +63,19 @@ public struct StoreRecoveryReport: Sendable {
             sentence(lostRows, "row is damaged.", "rows are damaged."),
             sentence(
                 strayRows,
-                "row belongs to no table that is known, or has a key that no object can have.",
-                "rows belong to no table that is known, or have keys that no object can have."),
+                "row is not in a known table, or has an invalid primary key.",
+                "rows are not in a known table, or have invalid primary keys."),
             sentence(lostValues, "value is lost.", "values are lost."),
             sentence(
-                duplicates, "object was left out: its values must be unique, and others have them.",
-                "objects were left out: their values must be unique, and others have them."),
+                duplicates, "object was omitted because another object has the same unique values.",
+                "objects were omitted because other objects have the same unique values."),
             sentence(
-                missingFiles, "file with a value is missing.", "files with values are missing."),
+                missingFiles, "external file of a value is missing.",
+                "external files of values are missing."),
             sentence(
                 droppedLogFrames,
-                "page in the log behind the last whole transaction was left out.",
-                "pages in the log behind the last whole transaction were left out."),
+                "page in the log after the last complete transaction was omitted.",
+                "pages in the log after the last complete transaction were omitted."),
             sentence(
                 lostTransactions, "transaction in the log is damaged.",
                 "transactions in the log are damaged."),

@@ -61,7 +61,9 @@ public enum StoreRepair {
             }
         }
         if let report { return report }
-        throw failure ?? QuireError(.locked, "“\(path)” is open elsewhere.")
+        throw failure
+            ?? QuireError(
+                .locked, "“\(path)” is open elsewhere; close it there before repairing it.")
     }
 
     private static func repairNow(
@@ -134,14 +136,14 @@ private struct StoreRepairRun {
         let orphans = report.after.notes.filter { $0.kind == .externalData }
         if !orphans.isEmpty {
             report.actions.append(
-                "Moved \(orphans.count == 1 ? "1 file" : "\(orphans.count) files") that no object refers to aside."
+                "Moved \(orphans.count == 1 ? "1 file" : "\(orphans.count) files") that no object refers to out of the store."
             )
         }
         if options.isDryRun || report.actions.isEmpty { return report }
         guard report.after.problems.count <= report.before.problems.count else {
             throw QuireError(
                 .invalidFormat,
-                "“\(path)” cannot be repaired: a repair would leave more problems than before. It is unchanged; recover it instead.",
+                "“\(path)” cannot be repaired: the repair would leave more problems than before. The store is unchanged; recover it instead.",
                 file: path)
         }
         guard try SQLiteDatabaseFile.state(of: path) == state else {
@@ -204,7 +206,7 @@ private struct StoreRepairRun {
         }) {
             throw QuireError(
                 .invalidFormat,
-                "\(damage.message) Mending does not help here; recover its objects into a new store instead.",
+                "\(damage.message) It cannot be repaired; recover its objects into a new store instead.",
                 file: path)
         }
         return report
@@ -279,7 +281,7 @@ private struct StoreRepairRun {
         if plan.isEmpty { return }
         try synchronization.apply(plan)
         for part in plan.made {
-            report.actions.append("Made the \(part.kind.rawValue) \(part.name).")
+            report.actions.append("Created the \(part.kind.rawValue) \(part.name).")
         }
         for part in plan.dropped where !plan.made.contains(where: { $0.name == part.name }) {
             report.actions.append("Dropped the \(part.kind.rawValue) \(part.name).")
