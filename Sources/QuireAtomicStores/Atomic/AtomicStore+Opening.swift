@@ -233,7 +233,7 @@ extension AtomicStore {
         let names = Set(ours.keys).union(theirs.keys).filter { ours[$0] != theirs[$0] }.sorted()
         throw QuireError(
             .incompatibleModel,
-            "“\(path)” was created with another version of the model, which differs in: \(names.joined(separator: ", ")); migrate the store.",
+            "“\(path)” was created with another version of the model (changed entities: \(names.joined(separator: ", "))); migrate the store before opening it.",
             entity: names.first, file: path)
     }
 }

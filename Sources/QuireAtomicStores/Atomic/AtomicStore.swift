@@ -243,7 +243,7 @@ open class AtomicStore: PersistentStore, @unchecked Sendable {
             guard Int64(count) <= ManagedObjectID.maximumPrimaryKey - last else {
                 throw QuireError(
                     .storeUnavailable,
-                    "“\(name)” has used up its primary keys; no more objects can be added.",
+                    "“\(name)” has used all its primary keys; no more objects can be added.",
                     file: path)
             }
             defer { last += Int64(count) }
@@ -345,7 +345,7 @@ open class AtomicStore: PersistentStore, @unchecked Sendable {
     private func checkNotInBatch() {
         precondition(
             batchThread.load(ordering: .relaxed) != UInt(pthread_self()),
-            "The closure that makes the rows of a BatchInsertRequest must not save to the store they go to."
+            "The closure that provides the rows of a BatchInsertRequest must not save to the same store."
         )
     }
 
@@ -353,7 +353,7 @@ open class AtomicStore: PersistentStore, @unchecked Sendable {
     func misfit(_ what: String, _ entity: String, _ property: String? = nil) -> QuireError {
         QuireError(
             .incompatibleModel,
-            "The model does not fit “\(path ?? "")”: \(what); open the store with the model it was created with.",
+            "The model does not match “\(path ?? "")”: \(what); open the store with the model it was created with.",
             entity: entity, property: property, file: path)
     }
 
@@ -419,11 +419,11 @@ public final class InMemoryStore: AtomicStore, @unchecked Sendable {
     /// Throws: in-memory stores have no file.
     public override class func loadMetadata(from data: Data, path: String) throws -> StoreMetadata {
         throw QuireError(
-            .unsupported, "A store in memory has no file; “\(path)” cannot be one.", file: path)
+            .unsupported, "An in-memory store has no file; “\(path)” cannot be one.", file: path)
     }
 
     /// Throws: in-memory stores have no file.
     public override func save(_ objects: AtomicStoreObjects) throws -> Data {
-        throw QuireError(.unsupported, "A store in memory has no file.")
+        throw QuireError(.unsupported, "An in-memory store has no file.")
     }
 }

@@ -115,7 +115,7 @@ public struct AtomicStoreLoader {
             builder.beginRow(bits(position), entity: node.entity, version: node.version)
             for slot in node.entity.slots where slot.isStored {
                 do { try builder.set(node.values[slot.index], at: slot) } catch {
-                    throw damaged(node, "“\(slot.name)” is not of its type")
+                    throw damaged(node, "“\(slot.name)” does not have its declared type")
                 }
             }
             builder.endRow()
@@ -156,7 +156,7 @@ public struct AtomicStoreLoader {
                 guard destination.subtree.contains(nodes[target].entity.number) else {
                     throw damaged(
                         node,
-                        "“\(relationship.name)” refers to a “\(nodes[target].entity.name)” and not to a “\(destination.name)”"
+                        "“\(relationship.name)” refers to a “\(nodes[target].entity.name)”, not to a “\(destination.name)”"
                     )
                 }
                 if let index = relationship.toManyIndex {
@@ -329,7 +329,7 @@ extension StoreMetadata {
             return try ManagedObjectModel(modelXML: Data(xml.utf8), name: Key.model)
         } catch let error as QuireError {
             throw QuireError(
-                .invalidFormat, "The model that “\(path)” carries cannot be read: \(error.message)",
+                .invalidFormat, "The model in “\(path)” cannot be read: \(error.message)",
                 file: path, underlying: error)
         }
     }

@@ -34,7 +34,7 @@ public final class BinaryStore: AtomicStore, @unchecked Sendable {
             let plan = plans[entity.number - 1]
             guard plan.places.count == found.values.count else {
                 throw misfit(
-                    "objects of “\(entity.name)” have \(found.values.count) values rather than \(plan.places.count)",
+                    "objects of “\(entity.name)” have \(found.values.count) values instead of \(plan.places.count)",
                     entity.name)
             }
             var node = AtomicStoreNode(entity: entity, primaryKey: found.key)
@@ -42,12 +42,12 @@ public final class BinaryStore: AtomicStore, @unchecked Sendable {
                 guard let value else { continue }
                 guard let slot else {
                     throw misfit(
-                        "objects of “\(entity.name)” have a value where a relationship has its place",
+                        "objects of “\(entity.name)” have a value in the place of a relationship",
                         entity.name)
                 }
                 guard let type = slot.attribute?.type, let kept = Self.value(value, as: type) else {
                     throw misfit(
-                        "“\(entity.name).\(slot.name)” is not of the type that the file has",
+                        "“\(entity.name).\(slot.name)” does not have the type of the value in the file",
                         entity.name, slot.name)
                 }
                 node.set(kept, at: slot)
@@ -57,7 +57,7 @@ public final class BinaryStore: AtomicStore, @unchecked Sendable {
                     !relationship.description.isTransient
                 else {
                     throw misfit(
-                        "“\(entity.name)” has no relationship “\(name)” in the model", entity.name,
+                        "the model has no relationship “\(name)” of “\(entity.name)”", entity.name,
                         name)
                 }
                 node.setRelated(keys, through: relationship)
@@ -163,18 +163,18 @@ struct BinaryStoreContainer {
         }
         let data = data.startIndex == 0 ? data : Data(data)
         guard data.count >= Self.headerSize, data.starts(with: Self.magic) else {
-            throw damaged("it does not begin as one")
+            throw damaged("its header is not valid")
         }
         func number(_ offset: Int, _ size: Int = 8) -> UInt64 {
             data[offset..<offset + size].reduce(0) { $0 << 8 | UInt64($1) }
         }
-        guard number(8, 4) == 1 else { throw damaged("it is of version \(number(8, 4))") }
+        guard number(8, 4) == 1 else { throw damaged("its version is \(number(8, 4))") }
         func part(_ offset: Int, _ name: String) throws -> Data {
             let start = number(offset)
             let count = number(offset + 8)
             guard start >= Self.headerSize, start <= data.count,
                 count <= UInt64(data.count) - start
-            else { throw damaged("its \(name) would be outside of the file") }
+            else { throw damaged("its \(name) is outside the file") }
             return Data(data[Int(start)..<Int(start + count)])
         }
         metadata = try part(16, "metadata")
@@ -296,7 +296,7 @@ struct BinaryStoreReader {
             guard let object = try archive.object(value),
                 let entity = try archive.string(object["NSEntityName"]),
                 let key = try archive.integer(object["NSPrimaryKey64"] ?? object["NSPrimaryKey"])
-            else { throw damaged("there is an object without entity or primary key") }
+            else { throw damaged("an object has no entity or no primary key") }
             var node = Node(entity: entity, key: key, values: [], related: [])
             for value in try archive.list(object["NSAttributeValues"]) ?? [] {
                 let scalar = try archive.attributeValue(value)
@@ -318,7 +318,7 @@ struct BinaryStoreReader {
                 }
                 node.related.append((name, keys, isList))
             }
-            if budget < 0 { throw damaged("it names the same values too often") }
+            if budget < 0 { throw damaged("it refers to the same values too often") }
             try body(node)
         }
     }

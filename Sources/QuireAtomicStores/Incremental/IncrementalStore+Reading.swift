@@ -101,7 +101,7 @@ extension IncrementalStore {
                 do { try builder.set(adopted(value), at: slot) } catch {
                     throw QuireError(
                         .invalidFormat,
-                        "“\(slot.name)” of \(id.shortDescription) in “\(path ?? type.rawValue)” is not of its type: \(value).",
+                        "“\(slot.name)” of \(id.shortDescription) in “\(path ?? type.rawValue)” does not have its declared type: \(value).",
                         entity: entity.name, property: slot.name, object: id.uriRepresentation,
                         file: path,
                         underlying: error)
@@ -199,7 +199,7 @@ struct IncrementalBatchStorage: BatchStorage {
         guard let key = try store.obtainPermanentIDs(for: entity, count: 1).first else {
             throw QuireError(
                 .storeUnavailable,
-                "A store of type \(store.type.rawValue) gave no primary key for a new “\(entity.name)”.",
+                "A store of type \(store.type.rawValue) did not provide a primary key for a new “\(entity.name)”.",
                 entity: entity.name, file: path)
         }
         return key

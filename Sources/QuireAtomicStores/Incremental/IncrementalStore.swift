@@ -150,7 +150,7 @@ open class IncrementalStore: PersistentStore, @unchecked Sendable {
     /// be given. With reference objects, the ``primaryKey(of:)`` of their ``newObjectID(for:referenceObject:)``.
     open func obtainPermanentIDs(for entity: ResolvedEntity, count: Int) throws -> [Int64] {
         throw QuireError(
-            .unsupported, "A store of type \(type.rawValue) takes no new objects.",
+            .unsupported, "A store of type \(type.rawValue) does not accept new objects.",
             entity: entity.name, file: path)
     }
 
@@ -158,7 +158,7 @@ open class IncrementalStore: PersistentStore, @unchecked Sendable {
     /// the capability ``StoreCapabilities/atomicSaves``.
     open func save(_ save: IncrementalStoreSave) throws {
         throw QuireError(
-            .unsupported, "A store of type \(type.rawValue) saves nothing.", file: path)
+            .unsupported, "A store of type \(type.rawValue) cannot be saved.", file: path)
     }
 
     /// Inserts the rows of a request. By default as one save, for which each row with unique values reads all objects of its
@@ -194,7 +194,7 @@ open class IncrementalStore: PersistentStore, @unchecked Sendable {
     /// Keeps a value for an application.
     open func setMetadata(_ value: PropertyListValue?, forKey key: String) throws {
         throw QuireError(
-            .unsupported, "A store of type \(type.rawValue) keeps no metadata of applications.",
+            .unsupported, "A store of type \(type.rawValue) does not keep application metadata.",
             subject: .init(property: key, file: path))
     }
 
@@ -245,7 +245,7 @@ open class IncrementalStore: PersistentStore, @unchecked Sendable {
         guard primaryKey > 0, primaryKey <= ManagedObjectID.maximumPrimaryKey else {
             throw QuireError(
                 .invalidFormat,
-                "“\(entity.name)/p\(primaryKey)” of “\(path ?? type.rawValue)” cannot be: its primary key is out of range.",
+                "“\(entity.name)/p\(primaryKey)” of “\(path ?? type.rawValue)” is not valid: its primary key is out of range.",
                 entity: entity.name, file: path)
         }
         return ManagedObjectID(
@@ -310,7 +310,7 @@ open class IncrementalStore: PersistentStore, @unchecked Sendable {
         if !changes.records.isEmpty, !capabilities.contains(.records) {
             throw QuireError(
                 .unsupported,
-                "A store of type \(type.rawValue) records nothing beside its objects.", file: path)
+                "A store of type \(type.rawValue) can only save objects.", file: path)
         }
         checkNotInBatch()
         saving.lock()
@@ -341,7 +341,7 @@ open class IncrementalStore: PersistentStore, @unchecked Sendable {
     private func checkNotInBatch() {
         precondition(
             batchThread.load(ordering: .relaxed) != UInt(pthread_self()),
-            "The closure that makes the rows of a BatchInsertRequest must not save to the store they go to."
+            "The closure that provides the rows of a BatchInsertRequest must not save to the same store."
         )
     }
 

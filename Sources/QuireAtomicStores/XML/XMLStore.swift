@@ -49,7 +49,7 @@ public final class XMLStore: AtomicStore, @unchecked Sendable {
                     let attribute = slot.attribute
                 else {
                     throw misfit(
-                        "“\(entity.name)” has no attribute “\(name)” in the model", entity.name,
+                        "the model has no attribute “\(name)” of “\(entity.name)”", entity.name,
                         name)
                 }
                 do {
@@ -67,7 +67,7 @@ public final class XMLStore: AtomicStore, @unchecked Sendable {
                         relation.name, of: entity)
                 else {
                     throw misfit(
-                        "“\(entity.name)” has no relationship “\(relation.name)” in the model",
+                        "the model has no relationship “\(relation.name)” of “\(entity.name)”",
                         entity.name, relation.name)
                 }
                 node.setRelated(relation.keys, through: relationship)
@@ -83,8 +83,8 @@ public final class XMLStore: AtomicStore, @unchecked Sendable {
         guard data.count <= XMLStoreParser.maximumSize else {
             throw QuireError(
                 .unsupported,
-                "The objects of “\(name)” would take up \(data.count) bytes as XML, and files of more than "
-                    + "\(XMLStoreParser.maximumSize) cannot be read again; keep them in a SQLite store.",
+                "The objects of “\(name)” would need \(data.count) bytes as XML, but files of more than "
+                    + "\(XMLStoreParser.maximumSize) bytes cannot be read again; use a SQLite store.",
                 file: path)
         }
         return data
@@ -154,7 +154,7 @@ struct XMLStoreNames {
             if let other = entities.updateValue(entity, forKey: entity.name.uppercased()) {
                 throw QuireError(
                     .unsupported,
-                    "An XML store writes names of entities in capitals and cannot tell “\(other.name)” from “\(entity.name)”; rename one, or use another kind of store.",
+                    "An XML store writes entity names in upper case and cannot distinguish “\(other.name)” from “\(entity.name)”; rename one, or use another store type.",
                     entity: entity.name)
             }
             var own: [String: Property] = [:]
@@ -164,7 +164,7 @@ struct XMLStoreNames {
                 if let other = names.updateValue(name, forKey: key) {
                     throw QuireError(
                         .unsupported,
-                        "An XML store writes names of properties in small letters and cannot tell “\(other)” from “\(name)” of “\(entity.name)”; rename one, or use another kind of store.",
+                        "An XML store writes property names in lower case and cannot distinguish “\(other)” from “\(name)” of “\(entity.name)”; rename one, or use another store type.",
                         entity: entity.name, property: name)
                 }
                 own[key] = property
