@@ -126,7 +126,7 @@ extension SQLiteStore {
         if isTaken {
             throw QuireError(
                 .mergeConflict,
-                "Another process has added objects to “\(storePath)” meanwhile; save again.",
+                "Another process has added objects to “\(storePath)” in the meantime; save again.",
                 entity: layout.entity(number: root).name, file: storePath,
                 underlying: PrimaryKeyCollision())
         }

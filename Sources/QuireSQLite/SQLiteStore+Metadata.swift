@@ -248,7 +248,7 @@ extension SQLiteConnection {
         if bytes.count == size { return bytes }
         throw QuireError(
             .invalidFormat,
-            "The draft in “\(path)” has \(bytes.count) bytes instead of \(size); it is left alone.",
+            "The draft in “\(path)” has \(bytes.count) bytes instead of \(size); it was not changed.",
             file: path)
     }
 

@@ -74,7 +74,8 @@ extension SQLiteFailure {
         if primaryCode == Self.sqlError {
             // The statements are correct, so the tables are not.
             return QuireError(
-                .invalidFormat, "“\(path)” is not laid out like a Core Data store: \(message).",
+                .invalidFormat,
+                "“\(path)” does not have the tables of a Core Data store: \(message).",
                 file: path, underlying: self)
         }
         return error(path: path)
@@ -178,7 +179,7 @@ private struct SQLiteStoreOpening {
         guard predecessor.identity.uuid == uuid else {
             throw QuireError(
                 .incompatibleModel,
-                "“\(path)” is another store: its UUID is \(uuid), not \(predecessor.identity.uuid).",
+                "“\(path)” is a different store: its UUID is \(uuid), not \(predecessor.identity.uuid).",
                 file: path)
         }
         return predecessor.identity
@@ -202,7 +203,7 @@ private struct SQLiteStoreOpening {
             error = lack
             reason = lack.code == .incompatibleModel ? .noModel : .unusableModel(lack)
         }
-        Logger(label: "quire.sql").debug("\(path) is read without its model: \(error.message)")
+        Logger(label: "quire.sql").debug("Reading \(path) without its model: \(error.message)")
         let inferred = try SQLModelInference.run(
             catalog: catalog, source: SQLiteModelInference(connection: connection))
         return (
@@ -235,8 +236,8 @@ private struct SQLiteStoreOpening {
         guard let first = changed.first else { return }
         throw QuireError(
             .incompatibleModel,
-            "“\(path)” was created with another version of the model (it differs in: \(changed.joined(separator: ", "))); migrate "
-                + "it before it is opened.",
+            "“\(path)” was created with another version of the model (changed entities: \(changed.joined(separator: ", "))); migrate "
+                + "the store before opening it.",
             entity: first, file: path)
     }
 
@@ -244,7 +245,7 @@ private struct SQLiteStoreOpening {
         for key in schema.missing {
             let entity = schema.layout.entity(number: key.entityNumber)
             Logger(label: "quire.sql").debug(
-                "\(path) keeps nothing of \(entity.name).\(entity.relationships[key.index].name): it was made with another model"
+                "\(path) has no storage for \(entity.name).\(entity.relationships[key.index].name): it was created with another model"
             )
         }
     }

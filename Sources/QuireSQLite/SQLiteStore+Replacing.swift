@@ -157,7 +157,7 @@ extension SQLiteStore {
 
     private static func inUse(_ path: String) -> QuireError {
         QuireError(
-            .locked, "“\(path)” is open; close it everywhere before it is replaced or removed.",
+            .locked, "“\(path)” is open; close it everywhere before replacing or removing it.",
             file: path)
     }
 
@@ -340,7 +340,7 @@ extension SQLiteStore {
                     progress?.completedUnitCount =
                         Int64(backup.pageCount - backup.remainingCount)
                     try progress?.checkCancelled(
-                        "Replacing the content of “\(storePath)” was cancelled; it is as it was.",
+                        "Replacing the content of “\(storePath)” was cancelled; the store is unchanged.",
                         file: storePath)
                 }
                 try backup.finish()
@@ -355,7 +355,7 @@ extension SQLiteStore {
             }
             writer.poison = QuireError(
                 .invalidState,
-                "The content of “\(storePath)” has been replaced; use the store that was opened since.",
+                "The content of “\(storePath)” was replaced; use the store that was opened afterwards.",
                 file: storePath)
             writer.mayBeReopened = false
             writer.unreferencedFiles.formUnion(former)
@@ -416,7 +416,7 @@ extension SQLiteStore {
             } catch {
                 // Undo to a replaced value reports its file as missing.
                 Logger(label: "quire.sql").error(
-                    "A replaced value, which undo may restore, is not in “\(other.storePath)”: \(error)"
+                    "A replaced value, which undo may need, could not be copied to “\(other.storePath)”: \(error)"
                 )
             }
         }

@@ -61,7 +61,7 @@ extension SQLiteStore {
     private func noSpaceToCompact(_ failure: SQLiteFailure) -> QuireError {
         QuireError(
             .outOfSpace,
-            "The disk is too full to compact “\(storePath)”, which for a while needs as much space as its content again, beside it "
+            "The disk is too full to compact “\(storePath)”, which temporarily needs as much space as its content, both beside it "
                 + "and in the temporary directory; free some space and try again.",
             file: storePath, underlying: failure)
     }

@@ -29,7 +29,7 @@ extension SQLiteStore {
         }
         throw QuireError(
             .historyTokenExpired,
-            "The token is of another store, which “\(storePath)” has replaced; read the store again and continue from its current token.",
+            "The token belongs to another store, which “\(storePath)” has replaced; read the store again and continue from its current token.",
             file: storePath)
     }
 
