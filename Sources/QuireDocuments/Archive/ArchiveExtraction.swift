@@ -297,7 +297,7 @@ struct ArchiveExtraction {
                 throw damaged("its manifest does not list “\(path)”")
             }
             guard expected == found else {
-                throw damaged("“\(path)” differs from what its manifest lists")
+                throw damaged("“\(path)” does not match the manifest")
             }
         }
         if let path = missing.keys.min() { throw damaged("“\(path)” is missing") }
@@ -328,7 +328,8 @@ struct ArchiveExtraction {
     private func checkStaysInside(_ entry: ArchiveEntry) throws {
         guard entry.path.hasPrefix("/") || FileSystem.components(of: entry.path).contains("..")
         else { return }
-        throw unusable(entry.path, PortableNames.problem(with: entry.path) ?? "leads elsewhere")
+        throw unusable(
+            entry.path, PortableNames.problem(with: entry.path) ?? "is outside the archive")
     }
 
     private func checkName(

@@ -72,7 +72,7 @@ public struct ArchiveManifest: Codable, Sendable, Hashable {
         guard manifest.format == currentFormat else {
             throw QuireError(
                 .unsupported,
-                "“\(archive)” has the format \(manifest.format); this version only reads \(currentFormat).",
+                "“\(archive)” has format \(manifest.format), but this version reads only format \(currentFormat).",
                 file: archive)
         }
         if let entry = manifest.entries.first(where: { !$0.hasValidParts }) {

@@ -73,7 +73,7 @@ extension DocumentPackage {
         guard let manifest = checked.manifest, let message = checked.message else {
             throw QuireError(
                 .invalidFormat,
-                "Nothing in “\(archive)” can be verified, because it has no manifest: another program has made it.",
+                "“\(archive)” cannot be verified: it has no manifest, because another program created it.",
                 file: archive)
         }
         let files = manifest.entries.filter { !$0.path.hasSuffix("/") }

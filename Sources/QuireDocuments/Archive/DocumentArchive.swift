@@ -131,7 +131,7 @@ extension DocumentPackage {
                 if let expected = digests[FileSystem.path(staging.path, path)],
                     expected != digest
                 {
-                    damaged.append(self.externalDataMessage(path, "is not what was saved"))
+                    damaged.append(self.externalDataMessage(path, "was changed after it was saved"))
                 }
             },
             finish: { if !damaged.isEmpty { throw self.damaged(damaged) } }

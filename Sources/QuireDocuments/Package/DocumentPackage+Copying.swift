@@ -92,7 +92,7 @@ extension DocumentPackage {
             if isOwn || DocumentPackageLayout(path: above).isPackage {
                 throw QuireError(
                     .invalidValue,
-                    "“\(path)” is inside the document “\(isOwn ? own?.path ?? above : above)”; choose a path outside of it.",
+                    "“\(path)” is inside the document “\(isOwn ? own?.path ?? above : above)”; choose a path outside it.",
                     file: path)
             }
             // A symbolic link on the path may lead elsewhere.
@@ -276,7 +276,9 @@ extension DocumentPackage {
                             digest, ofFileAt: file.path, beneath: folder, unsealing: classKey)
                 }
             }
-            if !isSound { problems.append(externalDataMessage(file.path, "is not what was saved")) }
+            if !isSound {
+                problems.append(externalDataMessage(file.path, "was changed after it was saved"))
+            }
         }
         return (problems, digests)
     }

@@ -129,7 +129,7 @@ extension DocumentPackage {
                 if try store.fileState() == state, try versionStore.ids() == versions { return }
                 throw QuireError(
                     .locked,
-                    "“\(layout.path)” was changed while it was being encrypted again; try again.",
+                    "“\(layout.path)” was changed while it was being re-encrypted; try again.",
                     file: layout.path)
             }
         ) { target in
@@ -266,7 +266,7 @@ extension VersionStore {
             } catch let error as QuireError where error.code == .invalidFormat {
                 throw QuireError(
                     .invalidFormat,
-                    "The version “\(id)” of “\(layout.path)” is damaged and cannot be encrypted again; delete it and try again.",
+                    "The version “\(id)” of “\(layout.path)” is damaged and cannot be re-encrypted; delete it and try again.",
                     file: layout.path, value: id, underlying: error)
             }
         }

@@ -206,7 +206,7 @@ extension DocumentPackage {
             errors.append(
                 .init(
                     severity: .error, path: layout.store,
-                    message: "There are \(report.unlistedProblems) more problems of these kinds."))
+                    message: "\(report.unlistedProblems) more problems of these kinds were found."))
         }
         // Of external data only unreferenced files are recorded: leftovers.
         let warnings = report.notes.filter { $0.kind != .externalData }

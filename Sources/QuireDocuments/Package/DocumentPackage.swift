@@ -195,7 +195,7 @@ public final class DocumentPackage: Sendable {
             guard readOnly else {
                 throw QuireError(
                     .readOnly,
-                    "“\(layout.path)” is an archive, in which nothing can be changed; open it for reading, or extract it first.",
+                    "“\(layout.path)” is an archive and cannot be changed; open it for reading only, or extract it first.",
                     file: layout.path)
             }
             return try open(

@@ -76,7 +76,7 @@ public struct DocumentPackageLayout: Sendable, Hashable {
         guard FileName(resolved.store + "-journal").byteCount > 512 else { return }
         throw QuireError(
             .invalidValue,
-            "“\(path)” cannot be the path of a document, because it is too long for SQLite; choose a folder that is not as deep.",
+            "“\(path)” cannot be the path of a document, because it is too long for SQLite; choose a shorter path.",
             file: path)
     }
 

@@ -40,7 +40,8 @@ public struct DocumentTemplate: Sendable, Hashable {
         name = URL(fileURLWithPath: path, isDirectory: true).standardizedFileURL.lastPathComponent
         guard Self.isTemplate(path) else {
             throw QuireError(
-                .invalidFormat, "“\(path)” is not a template: it contains no Model.xcdatamodeld.",
+                .invalidFormat,
+                "“\(path)” is not a template: it does not contain Model.xcdatamodeld.",
                 file: path)
         }
         summary = Self.summary(
@@ -155,7 +156,8 @@ extension DocumentTemplate {
             for: name, among: templates.map(\.name), "available templates",
             none: "no templates are available")
         throw QuireError(
-            .notFound, "There is no template “\(name)”; \(advice)", subject: .init(value: name))
+            .notFound, "The template “\(name)” does not exist; \(advice)",
+            subject: .init(value: name))
     }
 
     /// The folder of the user's own templates: `QUIRE_TEMPLATES` of the environment; otherwise `quire/Templates` in
