@@ -41,15 +41,16 @@ extension SyncContainer {
         try await transport.create(file, try await onQueue { $0.modelXML() })
     }
 
-    /// The model of the shared document in a transport's folder, as its creator had it, for making a new store that joins it.
+    /// The model of the shared document in a transport's folder, as its creator saved it, to create a new store that joins the
+    /// document.
     ///
     /// - Parameters:
     ///   - transport: The shared folder.
     ///   - password: The password of an encrypted document; see ``isEncrypted(in:)``.
-    /// - Throws: `QuireError` with code `notFound` if there is no shared document, or its model has not arrived yet; `invalidFormat`
-    ///   if a file is damaged, or has not arrived whole; `unsupported` if it was made by a later version;
-    ///   `protectedDataUnavailable` if it is encrypted and no password is given, `wrongKey` if the password is another one,
-    ///   `protectionUnavailable` if one is given and the document is not encrypted.
+    /// - Throws: `QuireError` with code `notFound` if the folder does not contain a shared document, or its model has not arrived
+    ///   yet; `invalidFormat` if a file is damaged or has not arrived completely; `unsupported` if a later version created the
+    ///   document; `protectedDataUnavailable` if it is encrypted and no password is specified, `wrongKey` if the password is
+    ///   wrong; `protectionUnavailable` if a password is specified and the document is not encrypted.
     public static func model(
         in transport: any SyncTransport, password: String? = nil
     ) async throws -> ManagedObjectModel {

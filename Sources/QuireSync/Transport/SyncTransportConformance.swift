@@ -1,7 +1,7 @@
 public import Foundation
 import QuireSystem
 
-/// The requirements of every ``SyncTransport``, as checks that authors of transports can run against theirs.
+/// The requirements of every ``SyncTransport``, as checks that authors can run against their own transports.
 ///
 /// ```swift
 /// let failures = await SyncTransportConformance.check { place in
@@ -9,16 +9,16 @@ import QuireSystem
 /// }
 /// ```
 public enum SyncTransportConformance {
-    /// Opens a transport over a place, which is empty at first. Called again for the same place, it opens another over what is
-    /// there.
+    /// Opens a transport over a place, which is empty at first. Called again for the same place, it opens another transport over
+    /// the existing files.
     public typealias Open = @Sendable (_ place: UUID) async throws -> any SyncTransport
 
-    /// Runs all checks, each in a place of its own.
+    /// Runs all checks, each in a separate place.
     ///
     /// - Parameters:
-    ///   - patience: The longest time until one transport sees what another over the same place has created or removed.
+    ///   - patience: The longest time until one transport sees files that another over the same place has created or removed.
     ///   - open: Opens transports.
-    /// - Returns: The failures, as sentences that begin with the requirement; none if the transport conforms.
+    /// - Returns: The failures, as sentences that begin with the requirement; empty if the transport conforms.
     /// - Complexity: About a second, and 4 MiB of memory, on a local disk.
     public static func check(patience: Duration = .zero, _ open: @escaping Open) async -> [String] {
         await check(
