@@ -19,7 +19,7 @@ final class SQLitePrimaryKeyAllocator: Sendable {
 extension SQLiteStore {
     /// Reserves identifiers for new objects.
     ///
-    /// - Complexity: O(`count`). Durable reservations take a transaction, one for as many identifiers as have been reserved
+    /// - Complexity: O(`count`). Durable reservations require a transaction, one for as many identifiers as have been reserved
     ///   durably before.
     /// - Throws: ``QuireError`` with code `readOnly`, `outOfSpace` or `storeUnavailable`.
     public func reserveObjectIDs(

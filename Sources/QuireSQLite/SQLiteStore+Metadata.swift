@@ -115,7 +115,7 @@ extension SQLiteStore {
 
 extension SQLiteStore {
     /// The database version as a reading connection sees it: `PRAGMA data_version` counts the commits of other connections, and
-    /// reading connections never commit. `nil` once another file is at the store's path: the connections do not see its
+    /// reading connections never commit. `nil` once another file is at the store's path, because the connections do not see its
     /// commits.
     public var contentVersion: ContentVersion? {
         guard usesReaderPool, fileReplacement == nil else { return nil }

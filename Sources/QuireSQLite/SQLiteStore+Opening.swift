@@ -7,7 +7,7 @@ internal import QuireStore
 package import QuireSystem
 
 extension SQLiteStore {
-    /// Whether there is a file at a path, or, at `/dev/null/NAME`, an in-memory store open in this process.
+    /// Whether a file exists at a path, or, at `/dev/null/NAME`, an in-memory store is open in this process.
     public static func exists(at path: String) -> Bool {
         let path = FileSystem.absolute(path)
         return StorePath.isInMemory(path)
@@ -18,12 +18,12 @@ extension SQLiteStore {
     ///
     /// - Parameters:
     ///   - path: The path of its file. A log beside it is part of the store.
-    ///   - model: The model of its objects; `nil` for the one that the store carries.
+    ///   - model: The model of its objects; `nil` for the model in the store.
     ///   - options: How to use the file.
     /// - Throws: ``QuireError`` with code `notFound`, `invalidFormat` if the file is not a store or is damaged,
-    ///   `incompatibleModel` if store and model do not match, or the store carries no model and none is passed,
-    ///   `protectedDataUnavailable` if it is protected and locked,
-    ///   `protectionUnavailable` if it is not protected as the options require, `readOnly`, `locked` or `storeUnavailable`.
+    ///   `incompatibleModel` if store and model do not match, or the store does not contain a model and none is passed,
+    ///   `protectedDataUnavailable` if it is protected and locked, `protectionUnavailable` if it is not protected as the options
+    ///   require, `readOnly`, `locked` or `storeUnavailable`.
     public static func open(
         at path: String, model: ManagedObjectModel? = nil,
         options: SQLiteStoreOptions = SQLiteStoreOptions()

@@ -6,12 +6,12 @@ internal import QuireStore
 internal import QuireSystem
 
 extension SQLiteStore {
-    /// Removes the store at a path: the file, its log and its external data. Does nothing if there is none.
+    /// Removes the store at a path: the file, its log and its external data. Does nothing if it does not exist.
     ///
-    /// A store that is open is not removed.
+    /// An open store is not removed.
     ///
-    /// - Throws: ``QuireError`` with code `locked` if the store is open, in this process or another; `invalidFormat` if
-    ///   the file is not a SQLite database, `readOnly` or `storeUnavailable`.
+    /// - Throws: ``QuireError`` with code `locked` if the store is open, in this process or another; `invalidFormat` if the file
+    ///   is not a SQLite database, `readOnly` or `storeUnavailable`.
     public static func destroy(at path: String) throws {
         let path = StorePath.resolvingLink(path)
         if !FileSystem.exists(path) { return }
@@ -24,7 +24,7 @@ extension SQLiteStore {
 
     /// Replaces the store at a path, if any, with a copy of another store. The copy has the other's UUID.
     ///
-    /// At every instant, also after a crash or power loss, there is the whole old or the whole new store.
+    /// At every instant, even after a crash or power loss, the path has either the complete old or the complete new store.
     ///
     /// - Parameters:
     ///   - path: The path to replace. The store there must not be open.

@@ -11,12 +11,12 @@ public struct AtomicStoreNode: Sendable {
     public let entity: ResolvedEntity
     /// Its primary key, unique in the file.
     public let primaryKey: Int64
-    /// The number of saves of the object; 1 if the file has none.
+    /// The number of saves of the object; 1 if the file does not contain it.
     public let version: UInt32
     var values: ContiguousArray<AttributeValue>
     var related: [(relationship: ResolvedEntity.Relationship, keys: [Int64])] = []
 
-    /// An object without values.
+    /// Creates an object without values.
     public init(entity: ResolvedEntity, primaryKey: Int64, version: UInt32 = 1) {
         self.entity = entity
         self.primaryKey = primaryKey
@@ -73,10 +73,10 @@ public struct AtomicStoreLoader {
         layout = contents.layout
     }
 
-    /// Takes an object.
+    /// Adds an object.
     ///
-    /// - Throws: ``QuireError`` with code `invalidFormat` if its primary key is out of range or was there before, or its
-    ///   entity has no objects.
+    /// - Throws: ``QuireError`` with code `invalidFormat` if its primary key is out of range or was already added, or its entity
+    ///   is abstract.
     public mutating func add(_ node: AtomicStoreNode) throws {
         guard node.primaryKey > 0, node.primaryKey <= ManagedObjectID.maximumPrimaryKey else {
             throw damaged(node, "its primary key is out of range")
@@ -88,7 +88,7 @@ public struct AtomicStoreLoader {
         nodes.append(node)
     }
 
-    /// Takes notice of the greatest primary key that an object has had.
+    /// Records the greatest primary key that an object has had.
     public mutating func noteGreatestPrimaryKey(_ key: Int64) {
         guard key <= ManagedObjectID.maximumPrimaryKey else { return }
         contents.maximumKey = max(contents.maximumKey, key)

@@ -7,12 +7,12 @@ internal import QuireSystem
 /// A store in Core Data's binary format: keyed archives of all objects and of the metadata, held in memory, and rewritten
 /// completely by each save.
 ///
-/// Files created by Core Data open with the model they were made with. They have the values of an object's attributes in an
-/// array, without names, so with another model values may be assigned to the wrong attribute of the same type;
-/// `BinaryStorePlan` has the order. ``inferredModel(at:)`` infers a model from a file without one, with names such as
-/// `value001`. Files created by Quire carry their model.
+/// Files created by Core Data open with the model they were created with. They contain the values of an object's attributes in an
+/// array, without names, so with another model values may be assigned to the wrong attribute of the same type; `BinaryStorePlan`
+/// documents the order. ``inferredModel(at:)`` infers a model from a file without one, with names such as `value001`. Files
+/// created by Quire contain their model.
 ///
-/// The format has no object versions: they count from when the store was opened.
+/// The format does not store object versions: they are counted from the opening of the store.
 public final class BinaryStore: AtomicStore, @unchecked Sendable {
     /// `Binary`.
     public override class var storeType: StoreType { .binary }
@@ -105,9 +105,9 @@ extension BinaryStore {
     /// Infers a model for a store without one. The file names entities and relationships, but not attributes: they are called
     /// `value001`, `value002` … by position, and have the types of their values.
     ///
-    /// Positions without any value become text attributes, as their type is unknown. Inheritance is inferred only where a
-    /// relationship has members of several entities. Two relationships are inverses of each other if their references are
-    /// exactly reversed. Each relationship takes a position after all values, as in files; the inferred model opens the file.
+    /// Positions without any value become string attributes, as their type is unknown. Inheritance is inferred only where a
+    /// relationship has members of several entities. Two relationships are inverses of each other if their references are exactly
+    /// reversed. Each relationship takes a position after all values, as in files; the inferred model opens the file.
     ///
     /// - Throws: ``QuireError`` with code `notFound`, `invalidFormat` or `inputOutput`.
     public static func inferredModel(at path: String) throws -> ManagedObjectModel {

@@ -5,11 +5,11 @@ internal import QuireSystem
 
 /// A store in Core Data's XML format: one readable file, held in memory, and rewritten completely by each save.
 ///
-/// Files created by Core Data open with the model they were made with, and saves preserve their form, metadata and
-/// identifiers. They do not carry their model; ``inferredModel(at:)`` infers one. Files created by Quire carry it, so they
+/// Files created by Core Data open with the model they were created with, and saves preserve their form, metadata and
+/// identifiers. They do not contain their model; ``inferredModel(at:)`` infers one. Files created by Quire contain it, so they
 /// open without a model.
 ///
-/// The format has no object versions: they count from when the store was opened.
+/// The format does not store object versions: they are counted from the opening of the store.
 ///
 /// ```swift
 /// let store = try XMLStore.create(at: "library.xml", model: model)
@@ -26,7 +26,7 @@ public final class XMLStore: AtomicStore, @unchecked Sendable {
         try XMLStoreReader(data, path: path).head().metadata
     }
 
-    /// Refuses a model with names that differ in case only.
+    /// Rejects a model with names that differ in case only.
     public override class func check(_ layout: ResolvedModel) throws {
         _ = try XMLStoreNames(layout)
     }
@@ -96,9 +96,9 @@ public final class XMLStore: AtomicStore, @unchecked Sendable {
 extension XMLStore {
     /// Infers a model for a store without one: entities, properties and types as in the file.
     ///
-    /// Entities in the metadata have their names there, others those in the file; property names are lower case. The
-    /// destination of a relationship is a common superentity of its members, if they differ. Two relationships are inverses
-    /// of each other if their references are exactly reversed. Attributes without any value are omitted.
+    /// Entities listed in the metadata have the names given there, others those in the file; property names are lower case. The
+    /// destination of a relationship is a common superentity of its members, if they differ. Two relationships are inverses of
+    /// each other if their references are exactly reversed. Attributes without any value are omitted.
     ///
     /// - Throws: ``QuireError`` with code `notFound`, `invalidFormat` or `inputOutput`.
     public static func inferredModel(at path: String) throws -> ManagedObjectModel {
