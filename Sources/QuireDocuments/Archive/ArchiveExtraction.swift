@@ -3,11 +3,11 @@ import Quire
 
 /// The result of extracting an archive.
 public struct ExtractedArchive: Sendable, Hashable {
-    /// Whether the archive's content matches its manifest; `false` if it has none, because another program made it.
+    /// Whether the archive's content matches its manifest; `false` if it has none, because another program created it.
     public var isVerified = false
     /// Whether the store was checked. It was not if the document is protected and locked.
     public var isStoreChecked = false
-    /// Files that were left out, because they are not part of a document: their paths relative to it.
+    /// The paths of omitted files, relative to the document: they are not part of a document.
     public var omittedPaths: [String] = []
 }
 

@@ -8,8 +8,8 @@ internal import QuireSQLite
 extension DocumentPackage {
     /// Writes a copy of the package as of the last save. The package can be read and saved meanwhile.
     ///
-    /// The copy has the same store UUID, and the permissions of the original, but no versions. It is created whole, or not at all. The
-    /// database and the digests of external data are checked.
+    /// The copy has the same store UUID, and the permissions of the original, but no versions. It is created completely or not at
+    /// all. The database and the digests of external data are checked.
     ///
     /// If another program has deleted the open package, the copy has the content of the store, which is still open; the thrown error
     /// then lists the missing files of external data and additional content.
@@ -21,9 +21,9 @@ extension DocumentPackage {
     ///   - waiting: How to wait while the package to replace is open for writing, which blocks the thread; `nil` to
     ///     fail immediately.
     ///   - progress: Counts the bytes to copy; cancelling it stops the copy and leaves nothing.
-    /// - Throws: ``QuireError`` with code `alreadyExists`, `invalidFormat` if the package is damaged, `locked`, `cancelled`, or errors of
-    ///   reading and writing. Then there is no copy. With code `notFound` and the path of the copy as its subject if
-    ///   the copy was created, but lacks files that were deleted with the package.
+    /// - Throws: ``QuireError`` with code `alreadyExists`, `invalidFormat` if the package is damaged, `locked`, `cancelled`, or
+    ///   errors of reading and writing. Then no copy exists. With code `notFound` and the path of the copy as its subject if the
+    ///   copy was created, but lacks files that were deleted with the package.
     public func writeCopy(
         to path: String, replacing: Bool = false, keepingDamage: Bool = false,
         waiting: LockWait? = nil, progress: Progress? = nil

@@ -8,7 +8,7 @@ import Quire
 ///
 ///     Document.quire/
 ///       DocumentMetadata.plist                            derived from the store; written again if missing
-///       Protection.keybag                                 if the document is protected: all files below are sealed
+///       Protection.keybag                                 if the document is protected: all files below are encrypted
 ///       Thumbnail.png                                     a picture for libraries, if the document provides one
 ///       .lock                                             only while it is open for writing
 ///       StoreContent/persistentStore                      the SQLite store

@@ -5,7 +5,7 @@ internal import QuireSQLite
 extension DocumentTemplate {
     /// Creates a template from a document: its model, its objects as of the last save, and its additional content.
     ///
-    /// The template is written completely, or not at all. It does not include versions, history, drafts, keys and the state of
+    /// The template is written completely, or not at all. It does not include versions, history, drafts, keys or the state of
     /// synchronization. Transient attributes are omitted; derived attributes are computed again in each new document.
     ///
     /// ```swift
@@ -19,7 +19,7 @@ extension DocumentTemplate {
     ///   - name: The name of the new template.
     ///   - summary: A one-line description; `nil` for one with the document's name.
     ///   - folder: The folder of the new template, which is created if missing; `nil` for ``userFolder``.
-    ///   - allowsUnprotectedCopy: Whether to make a template from a protected document. Templates are not protected.
+    ///   - allowsUnprotectedCopy: Whether to create a template from a protected document. Templates are not protected.
     /// - Complexity: O(*n*) in the size of the document. One object at a time is in memory.
     /// - Throws: ``QuireError`` with code `invalidValue` if the name is not valid, `alreadyExists` if another template has it,
     ///   `protectionUnavailable` if the document is protected and no unprotected copy is allowed,
