@@ -102,7 +102,7 @@ package final class StoreProtection: Sendable {
             guard let asked, asked != .none else { return try body(nil) }
             throw QuireError(
                 .protectionUnavailable,
-                "A store in memory cannot be protected as “\(asked.rawValue)”: it has no files. Specify “none”.",
+                "An in-memory store cannot be protected as “\(asked.rawValue)”: it has no files. Specify “none”.",
                 file: path)
         }
         if let found = try existing(forStoreAt: path, asked, slots) { return try body(found) }

@@ -165,7 +165,7 @@ extension SQLiteFailure {
         case SQLITE_TOOBIG:
             return make(.invalidValue, "A value is too large for “\(path)”: \(message).")
         case SQLITE_NOMEM:
-            return make(.storeUnavailable, "There is not enough memory to use “\(path)”.")
+            return make(.storeUnavailable, "Not enough memory to use “\(path)”.")
         case SQLITE_IOERR where code == SQLiteFile.lockedKey:
             return make(
                 .protectedDataUnavailable,
@@ -180,7 +180,7 @@ extension SQLiteFailure {
             return make(
                 .invalidFormat,
                 "“\(path)” is damaged, or was changed without its keys: a page cannot be decrypted. "
-                    + "Restore it from a backup, or recover what can be read.")
+                    + "Restore it from a backup, or recover the readable objects.")
         case SQLITE_IOERR:
             return make(
                 .storeUnavailable,

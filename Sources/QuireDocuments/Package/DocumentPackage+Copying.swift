@@ -314,8 +314,8 @@ extension DocumentPackage {
         let more = problems.count > 1 ? " (and \(problems.count - 1) more)" : ""
         return QuireError(
             .invalidFormat,
-            "“\(layout.path)” is damaged and was not copied: \(problems.first ?? "")\(more). “quire recover” recovers what "
-                + "can be read; --keep-damage copies the document as it is.",
+            "“\(layout.path)” is damaged and was not copied: \(problems.first ?? "")\(more). “quire recover” recovers the "
+                + "readable objects; --keep-damage copies the document as it is.",
             file: layout.path)
     }
 }
