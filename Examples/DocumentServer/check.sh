@@ -138,7 +138,7 @@ Café #1.checklist
 Copy.checklist
 Picnic.checklist
 # what is missing or taken
-{"code":"notFound","message":"There is no “None.checklist”."}
+{"code":"notFound","message":"“None.checklist” does not exist."}
 404
 {"code":"notFound","message":"There is no object Item/p9."}
 404
@@ -172,7 +172,7 @@ Picnic.checklist
 422
 {"code":"alreadyExists","message":"“Copy” already exists."}
 409
-{"code":"notFound","message":"There is no “New.checklist”."}
+{"code":"notFound","message":"“New.checklist” does not exist."}
 404
 # conditions
 304
@@ -213,7 +213,7 @@ Picnic.checklist
 410
 # documents
 204
-{"code":"notFound","message":"There is no “Copy.checklist”."}
+{"code":"notFound","message":"“Copy.checklist” does not exist."}
 404
 "name":"Café #1"
 "name":"Picnic"

@@ -31,7 +31,8 @@ package enum AuthenticatedEncryption {
         check(key, nonce)
         precondition(
             sealed.count == plain.count + tagByteCount,
-            "AuthenticatedEncryption: what is sealed is \(tagByteCount) bytes longer.")
+            "AuthenticatedEncryption: the sealed bytes must be \(tagByteCount) bytes longer than the plain ones."
+        )
         try wipingKeySchedule {
             do {
                 let box = try AES.GCM.seal(
@@ -64,7 +65,8 @@ package enum AuthenticatedEncryption {
         check(key, nonce)
         precondition(
             sealed.count == plain.count + tagByteCount,
-            "AuthenticatedEncryption: what is sealed is \(tagByteCount) bytes longer.")
+            "AuthenticatedEncryption: the sealed bytes must be \(tagByteCount) bytes longer than the plain ones."
+        )
         return try wipingKeySchedule {
             do {
                 // Contiguous, as swift-crypto then copies it once.
@@ -90,12 +92,12 @@ package enum AuthenticatedEncryption {
     private static func check(_ key: SymmetricKey, _ nonce: UnsafeRawBufferPointer) {
         precondition(key.bitCount == 256, "AuthenticatedEncryption: the key must have 256 bits.")
         precondition(
-            nonce.count == nonceByteCount, "AuthenticatedEncryption: a nonce has 12 bytes.")
+            nonce.count == nonceByteCount, "AuthenticatedEncryption: a nonce must have 12 bytes.")
     }
 
     private static func failed(_ error: any Error) -> QuireError {
         QuireError(
-            .protectionUnavailable, "The cipher failed, and nothing was sealed or opened.",
+            .protectionUnavailable, "The cipher failed; nothing was encrypted or decrypted.",
             underlying: error)
     }
 

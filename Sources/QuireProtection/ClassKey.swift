@@ -117,7 +117,7 @@ package final class ClassKey: Sendable {
     private func foreignError(_ wrapped: WrappedFileKey) -> QuireError {
         QuireError(
             .invalidFormat,
-            "The key of the file “\(wrapped.file)” was not wrapped by the keybag “\(domain.name)”, or is damaged; restore the file, and the keybag that belongs to it, from a copy.",
+            "The key of the file “\(wrapped.file)” was not wrapped by the keybag “\(domain.name)”, or is damaged; restore the file and its keybag from a backup.",
             file: domain.name, value: wrapped.file.uuidString)
     }
 }
@@ -139,7 +139,7 @@ extension ProtectionDomain {
         guard fileProtection != .none else {
             throw QuireError(
                 .protectionUnavailable,
-                "The class “none” has no key in “\(name)”; give another class, or do not protect the file.",
+                "The class “none” has no key in “\(name)”; specify another class, or do not protect the file.",
                 file: name)
         }
         return try classKey(for: fileProtection, creating: creating, throughParent: true)
@@ -204,7 +204,7 @@ extension ProtectionDomain {
     static func lockedError(_ path: String) -> QuireError {
         QuireError(
             .protectedDataUnavailable,
-            "“\(path)” is locked, so protected data is not available; unlock it, or its domain, and try again.",
+            "“\(path)” is locked, so its protected data is not available; unlock it or its domain, and try again.",
             file: path)
     }
 }

@@ -168,7 +168,7 @@ package final class SecretMemory: @unchecked Sendable {
     package init(
         count: Int, filledBy fill: (UnsafeMutableRawBufferPointer) throws -> Void
     ) throws {
-        precondition(count <= Self.maximumCount, "SecretMemory: \(count) bytes are too many.")
+        precondition(count <= Self.maximumCount, "SecretMemory: \(count) bytes exceed the maximum.")
         address = try SecretPages.shared.withLock { try $0.take() }
         self.count = count
         // All properties are set, so an error of the closure runs deinit.
@@ -226,7 +226,8 @@ private struct SecretPages: @unchecked Sendable {
         let mapped = mmap(nil, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)
         guard let mapped, mapped != MAP_FAILED else {
             throw QuireError(
-                .inputOutput, "There is no memory for keys: \(String(cString: strerror(errno))).")
+                .inputOutput,
+                "Cannot allocate memory for keys: \(String(cString: strerror(errno))).")
         }
         // Each is an additional defence, and none is available on every system.
         _ = mlock(mapped, size)

@@ -161,7 +161,7 @@ extension Keybag {
     func damageError() -> QuireError {
         QuireError(
             .invalidFormat,
-            "The keybag “\(path)” was damaged, or changed without a key; restore it from a copy.",
+            "The keybag “\(path)” is damaged, or was changed without a key; restore it from a backup.",
             file: path)
     }
 
@@ -216,7 +216,7 @@ extension Keybag {
         guard others.contains(where: { !$0.element.isOfLaterVersion }) else {
             throw QuireError(
                 .invalidState,
-                "The slot “\(identifier)” is the last of “\(path)”: without it nothing could ever be read again. Add another one first.",
+                "The slot “\(identifier)” is the last one of “\(path)”: without it the data could never be read again. Add another slot first.",
                 file: path, value: identifier.uuidString)
         }
         slots.remove(at: index)
@@ -246,7 +246,7 @@ extension Keybag {
         else { return }
         throw QuireError(
             .invalidState,
-            "The passphrases of “\(path)” would take too long to try together; remove one, or use lower parameters.",
+            "Trying all passphrases of “\(path)” would take too long; remove one, or specify lower parameters.",
             file: path)
     }
 
@@ -259,7 +259,7 @@ extension Keybag {
 
     private func missingSlotError(_ identifier: UUID) -> QuireError {
         QuireError(
-            .notFound, "“\(path)” has no slot “\(identifier)”; look at its slots again.",
+            .notFound, "“\(path)” has no slot “\(identifier)”; list its slots again.",
             file: path, value: identifier.uuidString)
     }
 
@@ -277,7 +277,7 @@ extension Keybag {
         if slots.count < Self.maximumSlotCount { return }
         throw QuireError(
             .invalidState,
-            "“\(path)” has \(Self.maximumSlotCount) slots already, which is as many as there can be; remove one first.",
+            "“\(path)” already has \(Self.maximumSlotCount) slots, the maximum; remove one first.",
             file: path)
     }
 }

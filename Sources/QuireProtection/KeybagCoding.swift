@@ -186,7 +186,7 @@ private struct KeybagReader {
     func error() -> QuireError {
         QuireError(
             .invalidFormat,
-            "“\(path)” is not a keybag, or is damaged; restore it from a copy.", file: path)
+            "“\(path)” is not a keybag, or is damaged; restore it from a backup.", file: path)
     }
 
     mutating func data(_ count: Int) throws -> Data {
@@ -334,7 +334,7 @@ struct KeybagFile: Sendable {
         if isDone == nil {
             throw QuireError(
                 .locked,
-                "Another process is changing the keybag “\(path)”; wait until it is done, and try again.",
+                "Another process is changing the keybag “\(path)”; wait until it has finished, and try again.",
                 file: path)
         }
     }
@@ -373,7 +373,7 @@ package enum KeyFile {
         }
         guard information.permissions & 0o022 == 0 else {
             throw error(
-                "Others can write to the key file “\(path)”; make it yours alone (chmod 600) and check that it is the right one.",
+                "Other users can write to the key file “\(path)”. Run chmod 600 and check that it is the correct file.",
                 path)
         }
         guard KeybagCredential.keyFileCounts.contains(Int(clamping: information.size)) else {

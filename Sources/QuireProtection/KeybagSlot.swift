@@ -120,7 +120,7 @@ package struct KeybagSlot: Hashable, Sendable {
         if label.utf8.count <= maximumLabelCount { return }
         throw QuireError(
             .invalidValue,
-            "The label “\(label)” has more than \(maximumLabelCount) bytes; give a shorter one.",
+            "The label “\(label)” has more than \(maximumLabelCount) bytes; specify a shorter one.",
             subject: .init(value: label))
     }
 
@@ -147,12 +147,12 @@ package enum KeybagCredential: Sendable {
         switch self {
         case .passphrase(let passphrase):
             if !passphrase.isEmpty { return }
-            throw QuireError(.invalidValue, "The passphrase is empty; give another one.")
+            throw QuireError(.invalidValue, "The passphrase is empty; specify one that is not.")
         case .keyFile(let bytes):
             if Self.keyFileCounts.contains(bytes.count) { return }
             throw QuireError(
                 .invalidValue,
-                "The key file has \(bytes.count) bytes; one has \(Self.keyFileCounts.lowerBound) to \(Self.keyFileCounts.upperBound), which should be random."
+                "The key file has \(bytes.count) bytes; a key file has \(Self.keyFileCounts.lowerBound) to \(Self.keyFileCounts.upperBound) bytes, which should be random."
             )
         case .recoveryKey: return
         }
@@ -218,7 +218,7 @@ package struct ScryptCost: Hashable, Sendable {
         } catch {
             throw QuireError(
                 .inputOutput,
-                "The key of “\(path)” cannot be derived from the passphrase: there may not be \((UInt64(r) << UInt64(logarithmOfN)) >> 13) MiB of memory. Free some and try again.",
+                "The key of “\(path)” cannot be derived from the passphrase: this needs \((UInt64(r) << UInt64(logarithmOfN)) >> 13) MiB of memory, which may not be available. Free some memory and try again.",
                 file: path, underlying: error)
         }
     }
@@ -236,7 +236,7 @@ extension QuireError {
     static func wrongKey(_ name: String = "passphrase", path: String) -> QuireError {
         QuireError(
             .wrongKey,
-            "No slot of “\(path)” opens with this \(name): it is the wrong one, or the keybag is damaged. Try another, or restore the keybag from a copy.",
+            "This \(name) does not open any slot of “\(path)”: it is wrong, or the keybag is damaged. Try another one, or restore the keybag from a backup.",
             file: path)
     }
 }

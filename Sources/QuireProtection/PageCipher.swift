@@ -39,7 +39,7 @@ package final class PageCipher: Sendable {
     /// - Parameter current: The number of the key that seals.
     init(keys: [UInt32: FileKey], current: UInt32, derivesNonces: Bool = false) {
         guard let key = keys[current] else {
-            preconditionFailure("PageCipher: it has no key \(current).")
+            preconditionFailure("PageCipher: key \(current) is missing.")
         }
         self.keys = keys
         self.current = current

@@ -49,7 +49,7 @@ package enum ProtectionChange {
         guard isDecided != nil else {
             throw QuireError(
                 .locked,
-                "The protection of “\(path)” is being changed by another process; try again when it has finished.",
+                "Another process is changing the protection of “\(path)”; try again when it has finished.",
                 file: path)
         }
         guard let claim else { return }

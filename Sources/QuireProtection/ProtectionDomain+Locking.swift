@@ -27,8 +27,8 @@ extension ProtectionDomain {
     public static let protectedDataWillBecomeUnavailableNotification = Notification.Name(
         "QuireProtectedDataWillBecomeUnavailable")
 
-    /// Posted when the domain has been unlocked, or is not locked after all, with the domain as its object. Posted on the
-    /// thread that unlocks.
+    /// Posted when the domain has been unlocked, or a pending lock has been cancelled, with the domain as its object. Posted on
+    /// the thread that unlocks.
     public static let protectedDataDidBecomeAvailableNotification = Notification.Name(
         "QuireProtectedDataDidBecomeAvailable")
 
@@ -38,7 +38,7 @@ extension ProtectionDomain {
         case willBecomeUnavailable
         /// It is locked.
         case didBecomeUnavailable
-        /// It is unlocked, or is not locked after all.
+        /// It is unlocked, or a pending lock has been cancelled.
         case didBecomeAvailable
     }
 
@@ -47,15 +47,15 @@ extension ProtectionDomain {
     /// Every call returns a separate sequence. It ends when the domain is deallocated, and does not retain it.
     public var events: AsyncStream<Event> { broadcast.stream() }
 
-    /// Locks the domain, and those that were unlocked through it.
+    /// Locks the domain, and the domains that were unlocked through it.
     ///
     /// Open documents save first, within the grace period; unsaved changes then stay in memory. Then the keys are wiped, and
-    /// cached pages and rows of class `complete` are released. Unlocking before that cancels the lock. A document's domain
-    /// that is locked individually stays so until it, or the domain of its person, is unlocked.
+    /// cached pages and rows of class `complete` are released. Unlocking before that cancels the lock. A document's domain that
+    /// is locked individually stays locked until it, or the domain of its person, is unlocked.
     ///
     /// If the task is cancelled, the domain is locked at once.
     ///
-    /// - Returns: Whether it is locked: `false` if it was unlocked meanwhile.
+    /// - Returns: Whether it is locked: `false` if it was unlocked in the meantime.
     @discardableResult
     public func lock(after grace: Duration = .seconds(10)) async -> Bool {
         await lock(after: grace) { try? await Task.sleep(for: $0) }

@@ -37,7 +37,7 @@ extension ProtectionDomain {
         guard protection != .none, parent != nil || !slots.isEmpty else {
             throw QuireError(
                 .protectionUnavailable,
-                "Nothing can be protected as “\(protection.rawValue)” here: there is no protection domain, and neither a passphrase nor a key file was given. Set up a domain, or give one of these."
+                "Cannot protect anything as “\(protection.rawValue)”: no protection domain is set up, and neither a passphrase nor a key file was specified. Set up a domain, or specify one of these."
             )
         }
         let domain = try make(
@@ -136,7 +136,7 @@ extension ProtectionDomain {
         guard protection != .none else {
             throw QuireError(
                 .protectionUnavailable,
-                "“\(path)” cannot be created without protection; give a class other than “none”.",
+                "“\(path)” cannot be created without protection; specify a class other than “none”.",
                 file: path)
         }
         var (keybag, masterKey) = try Keybag.make(path: path, fileProtection: protection)
@@ -197,7 +197,7 @@ extension ProtectionDomain {
         guard let original = state.withLock({ $0.file }) else {
             throw QuireError(
                 .invalidState,
-                "“\(name)” is not on disk yet, so it cannot be copied; write it first.")
+                "“\(name)” has not been written to disk, so it cannot be copied; write it first.")
         }
         let file = KeybagFile(path: FileSystem.absolute(path), root: root)
         let bytes = keybag(in: original).bytes

@@ -8,8 +8,8 @@ extension ProtectionDomain {
     ///
     /// - Parameter passphrase: It is normalized to composed Unicode (NFC). Swift cannot wipe the memory of a string.
     /// - Complexity: About half a second and 128 MiB for each passphrase slot, not on the caller's executor.
-    /// - Throws: ``QuireError`` with code `wrongKey` if no slot is unlocked, `invalidFormat` if the keybag is damaged,
-    ///   `storeReplaced` if the file has another keybag or an older one, or errors of reading.
+    /// - Throws: ``QuireError`` with code `wrongKey` if the passphrase does not unlock any slot, `invalidFormat` if the keybag is
+    ///   damaged, `storeReplaced` if the file contains another keybag or an older one, or errors of reading.
     public func unlock(passphrase: String) async throws {
         try await finishUnlocking(
             Self.apart { try self.open(.passphrase(passphrase)) }.get())
@@ -17,8 +17,8 @@ extension ProtectionDomain {
 
     /// Unlocks the domain with a key file.
     ///
-    /// - Parameter keyFile: Its path. Read access to it is access to the key: keep it private. A key file that other users
-    ///   may write to is refused.
+    /// - Parameter keyFile: Its path. Read access to it is access to the key: keep it private. A key file that other users may
+    ///   write to is rejected.
     /// - Throws: As ``unlock(passphrase:)``; `invalidValue` if it is not a valid key file.
     public func unlock(keyFile: String) async throws {
         try await finishUnlocking(
@@ -85,13 +85,13 @@ extension ProtectionDomain {
         guard found.identifier == identifier, found.classKeyDigest == classKeyDigest else {
             throw QuireError(
                 .storeReplaced,
-                "Another keybag is now at “\(found.path)”; close and reopen everything that was opened with the former one.",
+                "“\(found.path)” is now a different keybag; close and reopen everything that was opened with the former one.",
                 file: found.path)
         }
         if found.revision < revision {
             throw QuireError(
                 .storeReplaced,
-                "An older state of the keybag “\(found.path)” was put in its place, in which a passphrase may open it that no longer should; put the newer one back, or end this program first.",
+                "The keybag “\(found.path)” was replaced with an older state, which a removed passphrase may still open. Restore the newer one; to use the older one, quit this program first.",
                 file: found.path)
         }
     }
@@ -256,9 +256,9 @@ extension ProtectionDomain {
     /// - Parameter label: A name for it, at most 64 bytes. It can be read without a key.
     /// - Returns: The slot's identifier.
     /// - Complexity: About half a second, not on the caller's executor.
-    /// - Throws: ``QuireError`` with code `protectedDataUnavailable` if the domain is locked, `invalidValue` if the
-    ///   passphrase or label is not valid, `invalidState` if there are eight slots, `storeReplaced` if the file has another
-    ///   keybag or an older one, or errors of reading and writing.
+    /// - Throws: ``QuireError`` with code `protectedDataUnavailable` if the domain is locked, `invalidValue` if the passphrase or
+    ///   label is not valid, `invalidState` if it already has eight slots, `storeReplaced` if the file contains another keybag or
+    ///   an older one, or errors of reading and writing.
     @discardableResult
     public func addPassphrase(_ passphrase: String, label: String = "") async throws -> UUID {
         try await Self.apart { try self.addSlot(.passphrase(passphrase), label: label) }.get()
@@ -291,18 +291,17 @@ extension ProtectionDomain {
     ///
     /// Earlier copies of the keybag can still be unlocked with it.
     ///
-    /// - Throws: As ``addPassphrase(_:label:)``; `notFound` if there is no slot with the identifier, `invalidState` if it is
-    ///   the last.
+    /// - Throws: As ``addPassphrase(_:label:)``; `notFound` if no slot has the identifier, `invalidState` if it is the last.
     public func removeSlot(_ identifier: UUID) throws {
         try change { keybag, _ in try keybag.removeSlot(identifier) }
     }
 
-    /// Replaces a passphrase. The domain may be locked, and stays so.
+    /// Replaces a passphrase. The domain may be locked, and stays locked.
     ///
     /// Earlier copies of the keybag can still be unlocked with the former one.
     ///
     /// - Complexity: About half a second for each slot with a passphrase, and one more, not on the caller's executor.
-    /// - Throws: As ``addPassphrase(_:label:)``; `wrongKey` if the former passphrase unlocks no slot.
+    /// - Throws: As ``addPassphrase(_:label:)``; `wrongKey` if the former passphrase does not unlock any slot.
     public func changePassphrase(from former: String, to new: String) async throws {
         try await Self.apart { try self.changePassphraseNow(from: former, to: new) }.get()
     }

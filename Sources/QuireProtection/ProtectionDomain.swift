@@ -3,27 +3,26 @@ import QuireSystem
 
 /// The live state of a keybag: the keys available to this process.
 ///
-/// Each person has a domain for their documents; a document has one as well, because it has a keybag, which may have
+/// Each person has a domain for their documents; each protected document has its own domain too, because its keybag may contain
 /// passphrases and recovery keys of other people. Unlocking the person's domain unlocks their documents.
 ///
 /// ```swift
 /// let domain = try await ProtectionDomain.setUp(at: "me.keybag", passphrase: passphrase)
 /// ProtectionDomain.default = domain
 /// …
-/// await domain.lock()                       // what is of class complete cannot be read
+/// await domain.lock()                       // Data of class complete cannot be read.
 /// try await domain.unlock(passphrase: passphrase)
 /// ```
 ///
-/// ``FileProtection`` has the table of permitted operations by state. The state is that of this process; it is initially
-/// locked.
+/// ``FileProtection`` has the table of permitted operations by state. The state is that of this process; it is initially locked.
 ///
 /// Thread-safe. Invariants:
 /// - Keys are in `SecretMemory` only, which is wiped when it is released.
-/// - Locked means: no master key, no key of `complete` and no private key of `completeUnlessOpen` is here, and issued file
-///   keys of `complete` are revoked. A `ClassKey` of `completeUnlessOpen` obtained before keeps its key. The key of
-///   `completeUntilFirstUserAuthentication` stays until the domain is deallocated.
-/// - The keybag in `State` was verified if the domain was ever unlocked. It is then replaced only by a verified one with
-///   the same class keys that is not older.
+/// - While the domain is locked, this process has no master key, no key of `complete` and no private key of `completeUnlessOpen`,
+///   and issued file keys of `complete` are revoked. A `ClassKey` of `completeUnlessOpen` obtained before keeps its key. The key
+///   of `completeUntilFirstUserAuthentication` stays until the domain is deallocated.
+/// - The keybag in `State` was verified if the domain was ever unlocked. It is then replaced only by a verified one with the same
+///   class keys that is not older.
 /// - No callback runs, and no file is read, under the lock of the state.
 public final class ProtectionDomain: Sendable {
     struct State {
@@ -79,15 +78,15 @@ public final class ProtectionDomain: Sendable {
 // MARK: - Domains
 
 extension ProtectionDomain {
-    /// Makes a person's keybag with a passphrase, readable by its owner only.
+    /// Creates a person's keybag with a passphrase, readable by its owner only.
     ///
     /// - Parameters:
-    ///   - path: The path of the keybag. Keep a copy: without it no data protected with it can be read.
+    ///   - path: The path of the keybag. Keep a backup: without it, data protected with it cannot be read.
     ///   - fileProtection: The default class of new documents and stores; not `none`.
     ///   - label: A name for the passphrase, at most 64 bytes. It can be read without a key.
     /// - Returns: Its domain, unlocked.
-    /// - Throws: ``QuireError`` with code `alreadyExists` if the path is taken, `invalidValue` if the passphrase or the label
-    ///   is not valid, or errors of writing.
+    /// - Throws: ``QuireError`` with code `alreadyExists` if the path is taken, `invalidValue` if the passphrase or the label is
+    ///   not valid, or errors of writing.
     public static func setUp(
         at path: String, passphrase: String,
         fileProtection: FileProtection = .completeUntilFirstUserAuthentication,
@@ -100,17 +99,16 @@ extension ProtectionDomain {
         }.get()
     }
 
-    /// Makes a person's keybag with a key file, readable by its owner only.
+    /// Creates a person's keybag with a key file, readable by its owner only.
     ///
     /// - Parameters:
-    ///   - path: The path of the keybag. Keep a copy: without it no data protected with it can be read.
-    ///   - keyFile: A file with 16 to 65,536 random bytes, such as one made by ``makeKeyFile(at:)``. Read access to it is
+    ///   - path: The path of the keybag. Keep a backup: without it, data protected with it cannot be read.
+    ///   - keyFile: A file with 16 to 65,536 random bytes, such as one created by ``makeKeyFile(at:)``. Read access to it is
     ///     access to the key: keep it private.
     ///   - fileProtection: The default class of new documents and stores; not `none`.
     ///   - label: A name for the key file, at most 64 bytes. It can be read without a key.
     /// - Returns: Its domain, unlocked.
-    /// - Throws: As ``setUp(at:passphrase:fileProtection:label:)``; `invalidValue` also if other users may write to the key
-    ///   file.
+    /// - Throws: As ``setUp(at:passphrase:fileProtection:label:)``; `invalidValue` also if other users may write to the key file.
     public static func setUp(
         at path: String, keyFile: String,
         fileProtection: FileProtection = .completeUntilFirstUserAuthentication,
@@ -147,7 +145,7 @@ extension ProtectionDomain {
         return domain
     }
 
-    /// Makes a key file of 32 random bytes that only its owner may read.
+    /// Creates a key file of 32 random bytes that only its owner may read.
     ///
     /// - Throws: ``QuireError`` with code `alreadyExists` if the path is taken, or errors of writing.
     public static func makeKeyFile(at path: String) throws { try KeyFile.make(at: path) }
@@ -157,7 +155,7 @@ extension ProtectionDomain {
     /// Domains are unique: as long as a keybag's domain is retained, the same one is returned.
     ///
     /// - Throws: ``QuireError`` with code `notFound`, `invalidFormat` if it is not a keybag, `unsupported` if a later version
-    ///   has made it.
+    ///   created it.
     public static func domain(of keybagPath: String) throws -> ProtectionDomain {
         try domain(of: keybagPath, beneath: nil)
     }
@@ -185,7 +183,7 @@ extension ProtectionDomain {
 // MARK: - Properties
 
 extension ProtectionDomain {
-    /// Whether everything of the domain can be read and written.
+    /// Whether all data of the domain can be read and written.
     public var isUnlocked: Bool { state.withLock { $0.unlocked != nil } }
 
     /// Whether it was unlocked since the process began, or since the domain was last deallocated: data of class
@@ -194,7 +192,7 @@ extension ProtectionDomain {
         state.withLock { !$0.untilFirstAuthentication.isEmpty }
     }
 
-    /// The class of its files. Until the first unlock this is the unverified value in the file.
+    /// The class of its files. Until the first unlock, this is the unverified value in the file.
     public var protection: FileProtection { state.withLock { $0.keybag.fileProtection } }
 
     /// The path of the keybag; `nil` if it is not on disk yet.
@@ -218,14 +216,14 @@ extension ProtectionDomain {
             /// The kind's stable name.
             public let rawValue: String
 
-            /// Makes a kind from its stable name.
+            /// Creates a kind from its stable name.
             public init(rawValue: String) { self.rawValue = rawValue }
 
             /// A passphrase.
             public static let passphrase = Kind(rawValue: "passphrase")
             /// A key file.
             public static let keyFile = Kind(rawValue: "keyFile")
-            /// Words on paper.
+            /// A recovery key: words to keep on paper.
             public static let recoveryKey = Kind(rawValue: "recoveryKey")
             /// The domain of a person.
             public static let domain = Kind(rawValue: "domain")
@@ -318,7 +316,7 @@ enum ProtectionDomainRegistry {
 
 /// The availability of a store's or document's contents: Apple's four classes of data protection.
 ///
-/// The keys belong to a ``ProtectionDomain``. Protected contents are sealed on disk at all times; the class determines which
+/// The keys belong to a ``ProtectionDomain``. Protected contents are encrypted on disk at all times; the class determines which
 /// operations are possible while the domain is locked.
 ///
 /// | class | before the first unlock | unlocked | locked again |
@@ -330,7 +328,7 @@ enum ProtectionDomainRegistry {
 ///
 /// Source: *Data Protection classes* in Apple's Platform Security guide, and `FileProtectionType` of Foundation.
 public enum FileProtection: String, Codable, Hashable, Sendable, CaseIterable {
-    /// Not sealed: read access to the files is access to the contents.
+    /// Not encrypted: read access to the files is access to the contents.
     case none
     /// Readable and writable only while the domain is unlocked.
     case complete

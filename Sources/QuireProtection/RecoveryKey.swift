@@ -35,7 +35,8 @@ package struct RecoveryKey: Sendable {
             for (index, word) in words.enumerated() {
                 // The words themselves are omitted: errors are logged.
                 guard let value = Self.value(of: word.utf8) else {
-                    throw Self.typingError("has no such word as the one at place \(index + 1)")
+                    throw Self.typingError(
+                        "is not valid: word \(index + 1) is not in the word list")
                 }
                 if index == Self.wordCount - 1 {
                     check = value
@@ -46,7 +47,7 @@ package struct RecoveryKey: Sendable {
             }
         }
         guard check == Self.checksum(of: secret) else {
-            throw Self.typingError("has a wrong letter somewhere, or its words are not in order")
+            throw Self.typingError("contains a wrong letter, or its words are in the wrong order")
         }
     }
 
@@ -98,7 +99,7 @@ package struct RecoveryKey: Sendable {
     private static func typingError(_ what: String) -> QuireError {
         QuireError(
             .invalidValue,
-            "The recovery key \(what); compare it with the \(wordCount) words of five letters that were shown when it was made."
+            "The recovery key \(what); compare it with the \(wordCount) five-letter words that were shown when it was created."
         )
     }
 }

@@ -29,7 +29,7 @@ package struct SealedFileHeader: Sendable {
     package init(wrappedKey: WrappedFileKey, key: FileKey, path: String) throws {
         precondition(
             wrappedKey.file == key.file && wrappedKey.fileProtection == key.fileProtection,
-            "SealedFileHeader: the wrapped key is of another file.")
+            "SealedFileHeader: the wrapped key belongs to another file.")
         precondition(
             wrappedKey.bytes.count == WrappedFileKey.wrappedCount(for: wrappedKey.fileProtection),
             "SealedFileHeader: the wrapped key has \(wrappedKey.bytes.count) bytes.")
@@ -63,7 +63,7 @@ package struct SealedFileHeader: Sendable {
         guard Self.isSealed(bytes) else {
             throw QuireError(
                 .invalidFormat,
-                "“\(path)” is not a sealed file, or the beginning of it is damaged; restore it from a backup.",
+                "“\(path)” is not an encrypted file, or its header is damaged; restore it from a backup.",
                 file: path)
         }
         guard bytes.count == Self.byteCount else {
@@ -73,8 +73,8 @@ package struct SealedFileHeader: Sendable {
         guard version == Self.version else {
             throw QuireError(
                 .invalidFormat,
-                "“\(path)” is sealed in format \(version), and this version of Quire reads format "
-                    + "\(Self.version); open it with a newer one, or restore it from a backup if it is damaged.",
+                "“\(path)” is encrypted in format \(version), but this version of Quire reads format "
+                    + "\(Self.version); open it with a newer version, or restore it from a backup if it is damaged.",
                 file: path)
         }
         let wrappedCount = Int(UInt16(bigEndianIn: bytes, at: 32))
@@ -82,7 +82,7 @@ package struct SealedFileHeader: Sendable {
             wrappedCount == WrappedFileKey.wrappedCount(for: fileProtection),
             Int(bytes[11]) == SealedChunk.byteCount.trailingZeroBitCount,
             bytes[(34 + wrappedCount)..<Self.authenticatedByteCount].allSatisfy({ $0 == 0 })
-        else { throw Self.damaged(path, "its header cannot be right") }
+        else { throw Self.damaged(path, "its header is not valid") }
         let file = bytes[16..<32].withUnsafeBytes { UUID(uuid: $0.loadUnaligned(as: uuid_t.self)) }
         wrappedKey = WrappedFileKey(
             file: file, fileProtection: fileProtection, epoch: UInt32(bigEndianIn: bytes, at: 12),
@@ -124,7 +124,7 @@ package struct SealedFileHeader: Sendable {
     static func foreign(_ path: String, underlying: (any Error)? = nil) -> QuireError {
         QuireError(
             .invalidFormat,
-            "“\(path)” was not sealed with this document's keys, or its header is damaged; restore it from a backup.",
+            "“\(path)” was not encrypted with this document's keys, or its header is damaged; restore it from a backup.",
             file: path, underlying: underlying)
     }
 

@@ -179,7 +179,7 @@ package final class SealedFileReader: Sendable {
                 path: path, into: plain)
             guard isRight else {
                 throw SealedFileHeader.damaged(
-                    path, "\(chunk) was changed" + (isLast ? ", or the file was cut" : ""))
+                    path, "\(chunk) was changed" + (isLast ? ", or the file was truncated" : ""))
             }
         }
     }

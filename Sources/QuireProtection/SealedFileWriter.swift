@@ -95,7 +95,7 @@ package final class SealedFileWriter {
         guard isOpen else {
             throw QuireError(
                 .invalidState,
-                "“\(path)” was finished or could not be written, and nothing can be added to it; write it again.",
+                "“\(path)” is already complete, or could not be written; nothing can be added. Write it again.",
                 file: path)
         }
     }

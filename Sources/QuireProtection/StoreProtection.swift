@@ -27,7 +27,7 @@ package final class StoreProtection: Sendable {
         guard let current = keys.keys.max() else {
             throw QuireError(
                 .invalidFormat,
-                "The keybag “\(domain.path ?? "")” has no key for a store; restore it from a backup.",
+                "The keybag “\(domain.path ?? "")” does not contain a key for the store; restore it from a backup.",
                 file: domain.path)
         }
         cipher = PageCipher(keys: keys, current: current)
@@ -102,7 +102,7 @@ package final class StoreProtection: Sendable {
             guard let asked, asked != .none else { return try body(nil) }
             throw QuireError(
                 .protectionUnavailable,
-                "A store in memory cannot be protected as “\(asked.rawValue)”: it has no files to seal. Use “none”.",
+                "An in-memory store cannot be protected as “\(asked.rawValue)”: it has no files. Specify “none”.",
                 file: path)
         }
         if let found = try existing(forStoreAt: path, asked, slots) { return try body(found) }
@@ -206,7 +206,8 @@ package final class StoreProtection: Sendable {
         }
         throw QuireError(
             .invalidFormat,
-            "“\(path)” is not sealed, although there is a keybag, or it is damaged.", file: path)
+            "“\(path)” is damaged, or is not encrypted although it has a keybag; restore it from a backup.",
+            file: path)
     }
 
     /// Checks, without a key, that an unprotected store does not have the form of a sealed database, whose keybag is missing.
@@ -223,7 +224,7 @@ package final class StoreProtection: Sendable {
     package static func missingKeybagError(_ path: String) -> QuireError {
         QuireError(
             .invalidFormat,
-            "“\(path)” is not a SQLite database; or it is protected, and its keybag “\(keybag(ofStoreAt: path).path)” is missing.",
+            "“\(path)” is not a SQLite database, or it is protected and its keybag “\(keybag(ofStoreAt: path).path)” is missing.",
             file: path)
     }
 
@@ -238,7 +239,7 @@ package final class StoreProtection: Sendable {
         guard let asked, asked != .none, asked != present else { return }
         throw QuireError(
             .protectionUnavailable,
-            "“\(path)” is protected as “\(present.rawValue)”, not as “\(asked.rawValue)”; change its protection first, or ask for what it has.",
+            "The protection of “\(path)” is “\(present.rawValue)”, not “\(asked.rawValue)”; change its protection first, or specify “\(present.rawValue)”.",
             file: path)
     }
 
@@ -249,7 +250,7 @@ package final class StoreProtection: Sendable {
     package static func otherKeysError(_ path: String) -> QuireError {
         QuireError(
             .protectionUnavailable,
-            "“\(path)” cannot be replaced by a store with other keys; destroy it first, or copy the other elsewhere.",
+            "“\(path)” cannot be replaced by a store with different keys; destroy it first, or copy the other store elsewhere.",
             file: path)
     }
 

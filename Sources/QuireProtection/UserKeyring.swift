@@ -151,7 +151,7 @@ package enum UserKeyring {
     private static func unavailableError(_ error: Int32) -> QuireError {
         let advice =
             error == EDQUOT
-            ? "There is no room for more keys: “quire lock” removes those of Quire."
+            ? "It has no room for more keys: “quire lock” removes those of Quire."
             : "Containers may forbid it: unlock with a key in each program instead."
         return QuireError(
             .protectionUnavailable,
@@ -168,8 +168,8 @@ extension ProtectionDomain {
 
     /// Whether locked domains of this process are unlocked on use with keys in the kernel's user keyring; initially `false`.
     ///
-    /// A domain locked by ``lock(after:)`` is not: it requires an explicit unlock. Removing a key from the keyring does not
-    /// lock the domain; ``followUserKeyring(every:grace:)`` does that.
+    /// A domain locked by ``lock(after:)`` is not: it requires an explicit unlock. Removing a key from the keyring does not lock
+    /// the domain; ``followUserKeyring(every:grace:)`` does that.
     public static var usesUserKeyring: Bool {
         get { processUsesKeyring.withLock { $0 } }
         set { processUsesKeyring.withLock { $0 = newValue } }
@@ -177,18 +177,19 @@ extension ProtectionDomain {
 
     /// Adds the master key to the kernel's user keyring, so that every program of the user can unlock the domain.
     ///
-    /// It stays until it is removed, the timeout expires, or the machine shuts down. Any process of the user can read it, and
-    /// root. Adding it again replaces the timeout.
+    /// It stays until it is removed, the timeout expires, or the machine shuts down. Any process of the user, and root, can read
+    /// it. Adding it again replaces the timeout.
     ///
     /// - Parameter timeout: The time until the kernel removes the key, in whole seconds, at least one; `nil` for never.
-    /// - Throws: ``QuireError`` with code `protectedDataUnavailable` if the domain is locked, `protectionUnavailable` if there is
+    /// - Throws: ``QuireError`` with code `protectedDataUnavailable` if the domain is locked, `protectionUnavailable` if the
+    ///   keyring cannot be used or is full, `invalidState` if the keybag is not on disk.
     ///   no keyring or it is full, `invalidState` if the keybag is not on disk.
     public func addToUserKeyring(timeout: Duration? = nil) throws {
         let (unlocked, path) = state.withLock { ($0.unlocked, $0.file?.path) }
         guard let unlocked else { throw Self.lockedError(name) }
         guard let path else {
             throw QuireError(
-                .invalidState, "“\(name)” is not on disk yet; make the document first.")
+                .invalidState, "“\(name)” has not been written to disk; create the document first.")
         }
         try UserKeyring.add(
             .init(masterKey: unlocked.masterKey, path: path), as: keyringDescription,
@@ -217,11 +218,11 @@ extension ProtectionDomain {
     /// Whether the master key is in the kernel's user keyring.
     public var isInUserKeyring: Bool { UserKeyring.contains(keyringDescription) }
 
-    /// Unlocks the domain with the master key in the kernel's user keyring, or through the domain of a person whose key is
-    /// there. Open documents are notified, and not awaited.
+    /// Unlocks the domain with the master key in the kernel's user keyring, or through the domain of a person whose key is there.
+    /// Open documents are notified, and not awaited.
     ///
-    /// - Returns: Whether the domain is unlocked: `false` if there is no key, or one of another keybag.
-    /// - Throws: ``QuireError`` with code `invalidFormat` if the keybag is damaged, `storeReplaced` if the file has another
+    /// - Returns: Whether the domain is unlocked: `false` if the keyring has no key, or the key of another keybag.
+    /// - Throws: ``QuireError`` with code `invalidFormat` if the keybag is damaged, `storeReplaced` if the file contains another
     ///   keybag or an older one, or errors of reading.
     @discardableResult
     public func unlockFromUserKeyring() throws -> Bool {
@@ -248,8 +249,8 @@ extension ProtectionDomain {
         if Self.usesUserKeyring { try unlockFromUserKeyring() } else { try unlockThroughParent() }
     }
 
-    /// Locks the domain when its key is removed from the kernel's user keyring, and unlocks it when one is added, until the
-    /// task is cancelled. A domain that was unlocked through that of a person follows the person's key.
+    /// Locks the domain when its key is removed from the kernel's user keyring, and unlocks it when one is added, until the task
+    /// is cancelled. A domain that was unlocked through a person's domain follows the person's key.
     ///
     /// ```swift
     /// ProtectionDomain.usesUserKeyring = true

@@ -85,7 +85,7 @@ struct RepairStatements {
                     "UPDATE \(table) SET \(column) = CAST(x'01' || \(column) AS BLOB) WHERE \(isOfEntity) "
                         + "AND typeof(\(column)) = 'blob' AND substr(\(column), 1, 1) NOT IN (x'01', x'02')",
                     "value"
-                ) { "Put the missing tag before \($0) of \(title)." }
+                ) { "Added the missing tag to \($0) of \(title)." }
             }
             guard slot.attribute?.isOptional == true || isRecovery else { continue }
             try change(
@@ -148,7 +148,7 @@ struct RepairStatements {
                 (SELECT 1 FROM \(place.owner) o WHERE o.Z_PK = \(table).\(column) AND o.Z_ENT IN \(place.owners))
                 """, "object"
             ) {
-                "Took \($0) out of “\(place.entity.name).\(place.relationship.name)” of objects that do not exist."
+                "Removed \($0) from “\(place.entity.name).\(place.relationship.name)” of objects that do not exist."
             }
         }
     }

@@ -112,7 +112,7 @@ struct SalvagedTable {
     private init(sql: String) {
         // The statement was generated in this file.
         guard let table = SalvagedTable(sql: sql, root: nil) else {
-            preconditionFailure("“\(sql)” declares no table.")
+            preconditionFailure("“\(sql)” does not declare a table.")
         }
         self = table
     }

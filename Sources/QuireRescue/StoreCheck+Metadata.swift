@@ -27,14 +27,14 @@ extension StoreCheck {
         }
         for sum in StoreHashes.wrongSums(in: metadata) {
             add(
-                .metadata, "\(sum) in Z_METADATA is not that of the entities' version hashes.",
+                .metadata, "\(sum) in Z_METADATA does not match the entities' version hashes.",
                 isRepairable: true)
         }
         if store.carriesModel, !store.hasInferredModel {
             let missing = schema.keptEntities.map(\.name).filter { hashes[$0] == nil }
             for name in missing {
                 add(
-                    .metadata, "There is no version hash of the entity “\(name)” in Z_METADATA.",
+                    .metadata, "Z_METADATA has no version hash for the entity “\(name)”.",
                     isRepairable: true)
             }
         }
@@ -52,7 +52,7 @@ extension StoreCheck {
                 ? try? ManagedObjectModel(modelXML: texts[0], name: SQLiteTables.model) : nil
             if model == nil || (try? model?.layout()) == nil {
                 add(
-                    .model, "The model that the store carries cannot be read.",
+                    .model, "The model in the store cannot be read.",
                     isRepairable: !store.hasInferredModel)
             }
         }
@@ -72,7 +72,7 @@ extension StoreCheck {
                     && ManagedObjectModel.isArchive(modelCache: data, name: SQLiteTables.modelCache)
                 $0.add(
                     .model,
-                    "The model that Core Data has put into the store cannot be read: \(error.message)",
+                    "The model that Core Data saved in the store cannot be read: \(error.message)",
                     isRepairable: !$0.store.hasInferredModel,
                     isNote: isForeign || error.code == .unsupported)
             }
@@ -98,7 +98,7 @@ extension StoreCheck {
                         + "AND \(expression.isWrong)"
                 ) { check, row in
                     check.add(
-                        .derived, "“\(slot.name)” is not what it is derived from.",
+                        .derived, "“\(slot.name)” does not have its derived value.",
                         object: check.id(row.integer(0), storeNumber: row.integer(1), in: entity),
                         isRepairable: true, isNote: check.schema.hasStrays)
                 }
@@ -225,7 +225,7 @@ extension StoreCheck {
         case .noModel:
             return add(
                 .schema,
-                "The store carries no model, so its tables were not compared with one.",
+                "The store does not contain a model, so its tables were not compared with one.",
                 isNote: true)
         case .unusableModel(let error):
             // Parts that cannot be read are reported by the check of the model itself.
@@ -236,7 +236,7 @@ extension StoreCheck {
                 isNote: true)
         case .misfit(let error):
             for failure in error.causes {
-                add(.schema, "The tables are not those of the store's model: \(failure.message)")
+                add(.schema, "The tables do not match the store's model: \(failure.message)")
             }
             return
         }
@@ -280,11 +280,11 @@ extension StoreCheck {
                 && schema.entity(entity).storeNumber > 0
             let name = "“\(entity.name).\(relationship.name)”"
             if isOwnModel && isKept {
-                add(.schema, "The store has no table or column for \(name), which its model has.")
+                add(.schema, "The store has no table or column for \(name), which is in its model.")
             } else {
                 add(
                     .schema,
-                    "The store keeps nothing of \(name): it was made with another model.",
+                    "The store contains no data for \(name): it was created with another model.",
                     isNote: true)
             }
         }
@@ -300,7 +300,7 @@ extension StoreCheck {
         if Set(found) == Set(columns.map { $0.uppercased() }) { return }
         add(
             .schema,
-            "The table \(table) is not declared with \(columns.joined(separator: " and ")) as its key.",
+            "The table \(table) does not declare \(columns.joined(separator: " and ")) as its primary key.",
             table: table, isNote: isNote)
     }
 
@@ -331,7 +331,7 @@ extension StoreCheck {
             else { continue }
             add(
                 .schema,
-                "The column \(column.name) of \(table.name) is declared as \(column.type), which does not keep "
+                "The column \(column.name) of \(table.name) is declared as \(column.type), which cannot store "
                     + "every \(storage) value.",
                 table: table.name, isNote: !store.carriesModel)
         }
@@ -345,13 +345,13 @@ extension StoreCheck {
         for part in plan.made {
             add(
                 .schema,
-                "The \(part.kind.rawValue) \(part.name), which the model calls for, is missing; opening the store for writing makes it.",
+                "The \(part.kind.rawValue) \(part.name), which the model requires, is missing; opening the store for writing creates it.",
                 isRepairable: true, isNote: true)
         }
         for part in plan.dropped where !plan.made.contains(where: { $0.name == part.name }) {
             add(
                 .schema,
-                "The model does not call for the \(part.kind.rawValue) \(part.name); opening the store for writing drops it.",
+                "The model does not require the \(part.kind.rawValue) \(part.name); opening the store for writing drops it.",
                 isRepairable: true, isNote: true)
         }
         for part in try synchronization.missingFixedIndexes() {

@@ -145,7 +145,7 @@ extension StoreCheck {
             !row.entity.relationships[index].description.isOptional
         {
             addListed(
-                .validation, "“\(slot.name)” is required, but leads nowhere.", row, slot, &listed)
+                .validation, "“\(slot.name)” is required, but not set.", row, slot, &listed)
         }
     }
 
@@ -253,7 +253,7 @@ extension StoreCheck {
             }
         ) { check, statement in
             let path = check.store.externalData.path(ofFileNamed: statement.text(0))
-            check.add(.externalData, "The external data “\(path)” is not what was saved.")
+            check.add(.externalData, "The external data “\(path)” was changed after it was saved.")
         }
     }
 }

@@ -158,7 +158,7 @@ extension StoreCheck {
                     check.add(
                         .reference,
                         "\(join.name) pairs \(ends[0].entity.name)/p\(key(0)) with \(ends[1].entity.name)/p\(key(1)), "
-                            + "but there is no such \(end.entity.name).",
+                            + "but that \(end.entity.name) does not exist.",
                         table: join.name, isRepairable: true)
                 }
             }
@@ -187,8 +187,8 @@ extension StoreCheck {
             try each(RepairStatements.disorderedOwners(order)) { check, row in
                 check.add(
                     .order,
-                    "Not all objects in “\(order.relationship.name)” of \(order.entity.name)/p\(row.text(0)) have a place of "
-                        + "their own in its order.", table: order.table, isRepairable: true,
+                    "Not all objects in “\(order.relationship.name)” of \(order.entity.name)/p\(row.text(0)) have a "
+                        + "distinct position in its order.", table: order.table, isRepairable: true,
                     isNote: isNote)
             }
         }

@@ -6,16 +6,16 @@ public import QuireSQLite
 public import QuireStore
 internal import QuireSystem
 
-/// Checks all of a SQLite store and reports problems. Changes nothing.
+/// Checks a SQLite store completely and reports problems. Changes nothing.
 ///
 /// ```swift
 /// let report = try StoreCheck.run(store)
 /// for problem in report.problems { print(problem.message) }
 /// ```
 ///
-/// Checked are: tables, columns and indexes against the model; the file itself; the number of objects; values against their
-/// types and the model; relationships for dangling references and inverses; orders; entity numbers, versions and keys;
-/// uniqueness; files with external data; metadata; derived attributes.
+/// It checks: tables, columns and indexes against the model; the file itself; the number of objects; values against their types
+/// and the model; relationships for dangling references and inverses; orders; entity numbers, versions and keys; uniqueness;
+/// files with external data; metadata; derived attributes.
 ///
 /// Memory is bounded: rows are read in batches, and the number of listed problems of one kind per place is limited.
 public struct StoreCheck {
@@ -48,9 +48,9 @@ public struct StoreCheck {
     ///
     /// - Parameters:
     ///   - store: The store.
-    ///   - progress: Counts the bytes of the store's files, external data included. Cancelling it stops the check before the next
-    ///     statement or file.
-    /// - Complexity: O(*n*) in the size of the store; all of it is read.
+    ///   - progress: Counts the bytes of the store's files, including external data. Cancelling it stops the check before the
+    ///     next statement or file.
+    /// - Complexity: O(*n*) in the size of the store, which is read completely.
     /// - Throws: ``QuireError`` with code `invalidFormat` if the file is too damaged to be checked, `cancelled`, or
     ///   `storeUnavailable`.
     public static func run(
@@ -190,7 +190,7 @@ public struct StoreCheck {
                 $0.add(
                     .entity,
                     "The row \($1.integer(0)) of \(table.name) has the entity number "
-                        + "\($1.isNull(1) ? "NULL" : $1.text(1)), which is none of “\(root.name)” and its sub-entities.",
+                        + "\($1.isNull(1) ? "NULL" : $1.text(1)), which is neither “\(root.name)” nor one of its sub-entities.",
                     table: table.name, isRepairable: !root.hasSubentities && !isNote,
                     isNote: isNote)
             }
@@ -216,7 +216,7 @@ public struct StoreCheck {
         ) {
             $0.add(
                 .primaryKey,
-                "The row \($1.isNull(0) ? "NULL" : $1.text(0)) of \(table.name) has a key that no object can have.",
+                "The row \($1.isNull(0) ? "NULL" : $1.text(0)) of \(table.name) has an invalid primary key.",
                 table: table.name)
         }
     }
@@ -233,7 +233,7 @@ public struct StoreCheck {
         guard (recorded ?? 0) < greatest else { return }
         add(
             .primaryKey,
-            "Z_PRIMARYKEY has \(recorded.map(String.init) ?? "no number") as the greatest key of \(table.name), which has \(greatest).",
+            "Z_PRIMARYKEY has \(recorded.map(String.init) ?? "no number") as the greatest key of \(table.name), whose greatest key is \(greatest).",
             table: table.name, isRepairable: true, isNote: schema.hasStrays)
     }
 }
@@ -241,12 +241,12 @@ public struct StoreCheck {
 // MARK: - Reading
 
 extension StoreCheck {
-    /// Checks a store of any type as of its last save: a SQLite store as ``run(_:progress:)`` does, another through its reading
-    /// interface.
+    /// Checks a store of any type as of its last save: a SQLite store as ``run(_:progress:)`` does, any other store through its
+    /// reading interface.
     ///
     /// - Parameters:
     ///   - store: The store.
-    ///   - progress: As in ``run(_:progress:)``. That of a store of another type, which is in memory, stays indeterminate.
+    ///   - progress: As in ``run(_:progress:)``. For a store of another type, which is in memory, it stays indeterminate.
     /// - Complexity: O(*n*) in the size of the store; identifiers of all objects are in memory.
     /// - Throws: ``QuireError`` with code `invalidFormat`, `cancelled` or `storeUnavailable`.
     public static func run(

@@ -1,16 +1,16 @@
-/// Something about a store that is not as it should be.
+/// A problem that a check found in a store.
 public struct StoreProblem: Sendable, Hashable {
     /// The kind of a problem.
     public enum Kind: String, Sendable, CaseIterable {
         /// Damage to the file itself.
         case integrity
-        /// Tables, columns, indexes or triggers are not those of the model.
+        /// Tables, columns, indexes or triggers do not match the model.
         case schema
         /// Counting and listing objects yield different numbers.
         case count
         /// A value cannot be read.
         case value
-        /// A value or a relationship breaks a rule of the model.
+        /// A value or a relationship violates a rule of the model.
         case validation
         /// A relationship refers to a missing object, or to one of the wrong entity.
         case reference
@@ -20,7 +20,7 @@ public struct StoreProblem: Sendable, Hashable {
         case order
         /// `Z_MAX` in `Z_PRIMARYKEY` is lower than the greatest key in the table, or a row has an invalid key.
         case primaryKey
-        /// An invalid entity number, or not that of the object.
+        /// An entity number that is invalid, or differs from the object's.
         case entity
         /// An invalid object version.
         case version
@@ -30,7 +30,7 @@ public struct StoreProblem: Sendable, Hashable {
         case externalData
         /// Inconsistent metadata.
         case metadata
-        /// The carried model cannot be read, or differs from the model that the store is opened with.
+        /// The model in the store cannot be read, or differs from the model that the store is opened with.
         case model
         /// A derived attribute is stale.
         case derived
@@ -44,12 +44,12 @@ public struct StoreProblem: Sendable, Hashable {
     public var object: String?
     /// The table, if the problem concerns one.
     public var table: String?
-    /// A sentence.
+    /// One sentence that describes the problem.
     public var message: String
     /// Whether ``StoreRepair`` can fix it without guessing.
     public var isRepairable: Bool
 
-    /// Describes a problem.
+    /// Creates a problem.
     public init(
         kind: Kind, object: String?, table: String?, message: String, isRepairable: Bool
     ) {
@@ -73,13 +73,13 @@ public struct StoreCheckReport: Sendable {
     public var externalFiles = 0
     /// The problems found.
     public var problems: [StoreProblem] = []
-    /// Unusual but harmless findings: the next save, or opening the store for writing, may correct them, or Core Data leaves
-    /// them so as well.
+    /// Unusual but harmless findings: the next save, or opening the store for writing, may correct them, or Core Data leaves them
+    /// too.
     public var notes: [StoreProblem] = []
     /// The number of problems beyond those listed.
     public var unlistedProblems = 0
 
-    /// Whether there are no problems.
+    /// Whether the check found no problems.
     public var isWhole: Bool { problems.isEmpty }
 
     /// An empty report.

@@ -9,9 +9,9 @@ internal import QuireSystem
 
 /// Recovers objects from a damaged store, page by page, into a new one.
 ///
-/// The damaged file is read directly, not through SQLite, and is not changed.
-/// Every row on an intact page is recovered. References to lost objects are cleared, so that the new store is consistent. The
-/// result of recovering a protected store is sealed with the same keys, temporary files included.
+/// The damaged file is read directly, not through SQLite, and is not changed. Every row on an intact page is recovered.
+/// References to lost objects are cleared, so that the new store is consistent. The store recovered from a protected store, and
+/// all temporary files, are encrypted with the same keys.
 ///
 /// ```swift
 /// let report = try StoreRecovery.recover("damaged.sqlite", to: "recovered.sqlite")
@@ -23,7 +23,7 @@ public enum StoreRecovery {
         /// Whether to read freed pages as well: deleted objects, or older copies of existing ones, may be recovered.
         public var includesDeletedObjects = false
 
-        /// The usual options.
+        /// Creates the default options.
         public init() {}
     }
 
@@ -34,14 +34,14 @@ public enum StoreRecovery {
     /// - Parameters:
     ///   - path: The damaged store. Its write-ahead log is read too, as far as its checksums are valid.
     ///   - newPath: The path of the new store; it must not exist yet.
-    ///   - model: The model; `nil` for the one that the store carries, or, if that is lost, one inferred from its tables.
+    ///   - model: The model; `nil` for the model in the store, or, if that is lost, one inferred from its tables.
     ///   - options: Options of the recovery.
-    ///   - progress: Counts steps, of which the longest have a progress of their own: observe `fractionCompleted`. Cancelling it
-    ///     leaves nothing.
+    ///   - progress: Counts steps, the longest of which report their own progress: observe `fractionCompleted`. Cancelling it
+    ///     leaves no files.
     /// - Complexity: O(*n*) in the size of the file; memory is bounded.
     /// - Throws: ``QuireError`` with code `notFound`, `alreadyExists`, `locked` if the store is open in this process,
-    ///   `protectedDataUnavailable` if its protection domain is locked, `incompatibleModel`, `invalidFormat` if no objects
-    ///   are found or the keybag is damaged, `cancelled`, `outOfSpace` or `inputOutput`. Then there is no new store.
+    ///   `protectedDataUnavailable` if its protection domain is locked, `incompatibleModel`, `invalidFormat` if no objects are
+    ///   found or the keybag is damaged, `cancelled`, `outOfSpace` or `inputOutput`. Then no new store exists.
     public static func recover(
         _ path: String, to newPath: String, model: ManagedObjectModel? = nil,
         options: Options = Options(), progress: Progress? = nil
@@ -242,7 +242,7 @@ private struct StoreRecoveryRun {
         for pair in gaps.pairs {
             let entity = layout.entity(number: pair.entityNumber)
             report.missingParts.append(
-                "The table of the pairs of “\(entity.name).\(entity.relationships[pair.index].name)” is missing."
+                "The join table of “\(entity.name).\(entity.relationships[pair.index].name)” is missing."
             )
         }
     }
@@ -259,7 +259,7 @@ private struct StoreRecoveryRun {
         do {
             _ = try SQLiteMetadataReader(connection: connection, path: path).metadata()
         } catch is QuireError {
-            report.missingParts.append("The metadata are damaged; the new store has another UUID.")
+            report.missingParts.append("The metadata is damaged; the new store has a new UUID.")
             let uuid = UUID().uuidString
             let metadata = StoreMetadata(
                 storeUUID: uuid, type: .sqlite, model: ManagedObjectModel(), hashes: [:])
@@ -322,7 +322,7 @@ private struct StoreRecoveryRun {
             .identity(of: source.layout.model), from: source.layout, to: target.layout)
         let check = try source.counting { try TransferCheck(plan, from: $0) }
         let missing = try target.counting { try check.missing(in: $0) }
-        report.missingParts += missing.map { "\($0) did not come along." }
+        report.missingParts += missing.map { "Not recovered: \($0)." }
     }
 
     /// The rows of objects in tables without an entity in the model.

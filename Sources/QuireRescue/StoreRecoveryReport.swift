@@ -2,11 +2,11 @@
 public struct StoreRecoveryReport: Sendable {
     /// The origin of the model.
     public enum ModelOrigin: String, Sendable {
-        /// It was given.
+        /// The caller specified the model.
         case given
-        /// The damaged store carried it.
+        /// The model was in the damaged store.
         case carried
-        /// Inferred from the tables found.
+        /// The model was inferred from the tables.
         case inferred
     }
 
@@ -20,7 +20,7 @@ public struct StoreRecoveryReport: Sendable {
     public var lostRows = 0
     /// Values lost with overflow pages, or unreadable.
     public var lostValues = 0
-    /// Rows that match no table, or have invalid keys.
+    /// Rows that are not in a known table, or have invalid keys.
     public var strayRows = 0
     /// Missing tables, columns and other parts, one sentence each.
     public var missingParts: [String] = []
@@ -28,7 +28,7 @@ public struct StoreRecoveryReport: Sendable {
     public var duplicates = 0
     /// Files with external data that are missing.
     public var missingFiles = 0
-    /// Frames of the write-ahead log after the last complete transaction.
+    /// Frames of the write-ahead log after the last complete transaction, which were omitted.
     public var droppedLogFrames = 0
     /// The number of these transactions that were committed, as far as recorded. The rest were left unfinished.
     public var lostTransactions = 0
@@ -36,7 +36,7 @@ public struct StoreRecoveryReport: Sendable {
     public var lacksSchema = false
     /// Repairs to clear references to lost objects, one sentence each.
     public var actions: [String] = []
-    /// The data that are not recovered because they are not objects, the history and the mirroring records; one sentence each.
+    /// Data that were not recovered because they are not objects: the history and the mirroring records; one sentence each.
     public var omissions: [String] = []
     /// Problems remaining in the new store.
     public var problems: [StoreProblem] = []
@@ -44,14 +44,14 @@ public struct StoreRecoveryReport: Sendable {
     /// The number of all objects.
     public var objectCount: Int { objects.values.reduce(0, +) }
 
-    /// Whether everything that the damaged store can be expected to hold was recovered. Cleared references to lost rows,
+    /// Whether everything was recovered that the damaged store can be expected to contain. Cleared references to lost rows,
     /// recomputed values, and a schema table replaced by the model's do not count.
     public var isComplete: Bool {
         lostPages == 0 && lostRows == 0 && lostValues == 0 && strayRows == 0 && duplicates == 0
             && missingFiles == 0 && lostTransactions == 0 && missingParts.isEmpty
     }
 
-    /// Losses and their repairs, one sentence each; empty if there are none.
+    /// Losses and their repairs, one sentence each; empty if nothing was lost.
     public var losses: [String] {
         func sentence(_ count: Int, _ one: String, _ many: String) -> String? {
             count == 0 ? nil : count == 1 ? "1 \(one)" : "\(count) \(many)"
@@ -63,18 +63,19 @@ public struct StoreRecoveryReport: Sendable {
             sentence(lostRows, "row is damaged.", "rows are damaged."),
             sentence(
                 strayRows,
-                "row belongs to no table that is known, or has a key that no object can have.",
-                "rows belong to no table that is known, or have keys that no object can have."),
+                "row is not in a known table, or has an invalid primary key.",
+                "rows are not in a known table, or have invalid primary keys."),
             sentence(lostValues, "value is lost.", "values are lost."),
             sentence(
-                duplicates, "object was left out: its values must be unique, and others have them.",
-                "objects were left out: their values must be unique, and others have them."),
+                duplicates, "object was omitted because another object has the same unique values.",
+                "objects were omitted because other objects have the same unique values."),
             sentence(
-                missingFiles, "file with a value is missing.", "files with values are missing."),
+                missingFiles, "external file of a value is missing.",
+                "external files of values are missing."),
             sentence(
                 droppedLogFrames,
-                "page in the log behind the last whole transaction was left out.",
-                "pages in the log behind the last whole transaction were left out."),
+                "page in the log after the last complete transaction was omitted.",
+                "pages in the log after the last complete transaction were omitted."),
             sentence(
                 lostTransactions, "transaction in the log is damaged.",
                 "transactions in the log are damaged."),

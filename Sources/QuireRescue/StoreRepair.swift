@@ -11,26 +11,25 @@ package import QuireSystem
 /// ```swift
 /// let report = try StoreRepair.repair("library.sqlite")
 /// for action in report.actions { print(action) }
-/// for problem in report.after.problems { print("Not mended: \(problem.message)") }
+/// for problem in report.after.problems { print("Not repaired: \(problem.message)") }
 /// ```
 ///
-/// Repaired are: indexes; entity numbers, versions and greatest keys; dangling references, and contradicting sides of
-/// one-to-one relationships; orders; optional values that are unreadable, or whose files are missing; derived attributes;
-/// checksums over version hashes; the carried model. Nothing is guessed: which of several objects is to keep a unique value,
-/// only you can decide. The history of the store says which objects were changed. A file that SQLite itself cannot read needs
-/// ``StoreRecovery``.
+/// It repairs: indexes; entity numbers, versions and greatest keys; dangling references, and contradicting sides of one-to-one
+/// relationships; orders; optional values that are unreadable, or whose files are missing; derived attributes; checksums over
+/// version hashes; the model in the store. It never guesses: you must decide which of several objects keeps a unique value. The
+/// history of the store lists the changed objects. A file that SQLite itself cannot read requires ``StoreRecovery``.
 public enum StoreRepair {
     /// Options of a repair.
     public struct Options: Sendable {
-        /// Whether to report repairs without making them.
+        /// Whether to report repairs without performing them.
         public var isDryRun = false
-        /// Whether the original store stays beside the repaired one, as `NAME.before-repair`.
+        /// Whether to keep the original store beside the repaired one, as `NAME.before-repair`.
         public var keepsBackup = true
 
         /// The waiting policy for other processes that have the store open.
         package var lockWait: FileLockWait?
 
-        /// The usual options.
+        /// Creates the default options.
         public init() {}
     }
 
@@ -38,7 +37,7 @@ public enum StoreRepair {
     ///
     /// - Parameters:
     ///   - path: The store.
-    ///   - model: The model; `nil` for the one that the store carries.
+    ///   - model: The model; `nil` for the model in the store.
     ///   - options: Options of the repair.
     /// - Complexity: O(*n*) in the size of the store, which is copied.
     /// - Throws: ``QuireError`` with code `notFound`, `locked`, `incompatibleModel`, `invalidFormat` if the file itself is
@@ -61,7 +60,9 @@ public enum StoreRepair {
             }
         }
         if let report { return report }
-        throw failure ?? QuireError(.locked, "“\(path)” is open elsewhere.")
+        throw failure
+            ?? QuireError(
+                .locked, "“\(path)” is open elsewhere; close it there before repairing it.")
     }
 
     private static func repairNow(
@@ -97,7 +98,7 @@ public struct StoreRepairReport: Sendable {
     public var actions: [String] = []
     /// The path of the original store.
     public var backup: String?
-    /// The folder that files which no object refers to were moved to.
+    /// The folder to which unreferenced files were moved.
     public var lostAndFound: String?
 
     /// An empty report.
@@ -134,14 +135,14 @@ private struct StoreRepairRun {
         let orphans = report.after.notes.filter { $0.kind == .externalData }
         if !orphans.isEmpty {
             report.actions.append(
-                "Moved \(orphans.count == 1 ? "1 file" : "\(orphans.count) files") that no object refers to aside."
+                "Moved \(orphans.count == 1 ? "1 file" : "\(orphans.count) files") that no object refers to out of the store."
             )
         }
         if options.isDryRun || report.actions.isEmpty { return report }
         guard report.after.problems.count <= report.before.problems.count else {
             throw QuireError(
                 .invalidFormat,
-                "“\(path)” cannot be repaired: a repair would leave more problems than before. It is unchanged; recover it instead.",
+                "“\(path)” cannot be repaired: the repair would leave more problems than before. The store is unchanged; recover it instead.",
                 file: path)
         }
         guard try SQLiteDatabaseFile.state(of: path) == state else {
@@ -204,7 +205,7 @@ private struct StoreRepairRun {
         }) {
             throw QuireError(
                 .invalidFormat,
-                "\(damage.message) Mending does not help here; recover its objects into a new store instead.",
+                "\(damage.message) It cannot be repaired; recover its objects into a new store instead.",
                 file: path)
         }
         return report
@@ -278,7 +279,7 @@ private struct StoreRepairRun {
         if plan.isEmpty { return }
         try synchronization.apply(plan)
         for part in plan.made {
-            report.actions.append("Made the \(part.kind.rawValue) \(part.name).")
+            report.actions.append("Created the \(part.kind.rawValue) \(part.name).")
         }
         for part in plan.dropped where !plan.made.contains(where: { $0.name == part.name }) {
             report.actions.append("Dropped the \(part.kind.rawValue) \(part.name).")

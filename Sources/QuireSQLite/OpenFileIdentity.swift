@@ -117,7 +117,7 @@ final class OpenFileIdentity: Sendable {
     static func replacedError(_ path: String) -> QuireError {
         QuireError(
             .storeReplaced,
-            "Another program has replaced or removed “\(path)” or its log while it was open, so nothing is saved there; save "
+            "Another program has replaced or removed “\(path)” or its log while it was open, so nothing was saved there; save "
                 + "elsewhere, or open it again.",
             file: path)
     }

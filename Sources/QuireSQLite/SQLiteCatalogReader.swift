@@ -25,13 +25,13 @@ package struct SQLiteCatalogReader {
         if tables.isEmpty {
             throw QuireError(
                 .invalidFormat,
-                "“\(path)” is empty: it has no tables. Remove it, or create a store in it by opening it with a model.",
+                "“\(path)” is empty: it has no tables. Remove it, or open it with a model to create a store.",
                 file: path)
         }
         for table in ["Z_METADATA", "Z_PRIMARYKEY"] where !tables.contains(table) {
             throw QuireError(
                 .invalidFormat,
-                "“\(path)” is a SQLite database but no store: it has no table \(table).",
+                "“\(path)” is a SQLite database, but not a store: it has no table \(table).",
                 file: path)
         }
         return tables
@@ -124,7 +124,7 @@ extension SQLiteConnection {
             return try ManagedObjectModel(modelCache: archive, name: SQLiteTables.modelCache)
         } catch let error as QuireError {
             throw QuireError(
-                .invalidFormat, "The model that “\(path)” carries cannot be read: \(error.message)",
+                .invalidFormat, "The model in “\(path)” cannot be read: \(error.message)",
                 file: path, underlying: error)
         }
     }
@@ -197,13 +197,13 @@ package struct SQLiteAncillaryData: Sendable {
         var omissions: [String] = []
         if hasHistory {
             omissions.append(
-                "The history was left out: programs that follow it have to read the new store from the beginning."
+                "The history was omitted: programs that follow it must read the new store from the beginning."
             )
         }
         if isMirrored {
             omissions.append(
-                "The records of its mirroring to CloudKit were left out: an app that mirrors the new store uploads its objects "
-                    + "as new ones, and downloads those in iCloud beside them.")
+                "The CloudKit mirroring records were omitted: an app that mirrors the new store uploads its objects "
+                    + "as new ones, and downloads those in iCloud in addition.")
         }
         return omissions
     }

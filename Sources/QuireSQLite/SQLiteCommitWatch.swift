@@ -80,7 +80,7 @@ package final class SQLiteCommitWatch: Sendable {
                 })
         } catch {
             Logger(label: "quire.sql").info(
-                "Commits of other processes to “\(path)” are looked for every two seconds: \(error)"
+                "Checking “\(path)” for commits of other processes only every two seconds: \(error)"
             )
         }
         if events.isEmpty || store.connections.source.isOnNetwork {
@@ -134,7 +134,7 @@ package final class SQLiteCommitWatch: Sendable {
             }
         } catch {
             Logger(label: "quire.sql").debug(
-                "“\(store.storePath)” cannot be checked for commits of others: \(error)")
+                "“\(store.storePath)” cannot be checked for commits of other processes: \(error)")
             return false
         }
     }

@@ -308,7 +308,7 @@ struct SQLitePragmas {
             if Self.refused.contains(name.lowercased()) {
                 throw QuireError(
                     .invalidValue,
-                    "The pragma “\(name)” cannot be set for “\(path)”: the store relies on its value, or there is an "
+                    "The pragma “\(name)” cannot be set for “\(path)”: the store relies on its value, or has an "
                         + "option for it.",
                     file: path, value: value)
             }

@@ -304,7 +304,7 @@ final class SQLiteConnections: Sendable {
     private func checkNotInBatch() {
         precondition(
             batchThread.load(ordering: .relaxed) != UInt(pthread_self()),
-            "The closure that makes the rows of a BatchInsertRequest must not save to the store they go to, nor read it if it has no write-ahead log."
+            "The closure that provides the rows of a BatchInsertRequest must not save to the same store, nor read it if it has no write-ahead log."
         )
     }
 
@@ -434,14 +434,14 @@ final class SQLiteConnections: Sendable {
     private func notReopenedError() -> QuireError {
         QuireError(
             .storeUnavailable,
-            "“\(storePath)” could not be written, and has not been opened again since; save again.",
+            "“\(storePath)” could not be written, and has not been reopened since; save again.",
             file: storePath)
     }
 
     private func joinedSavesError() -> QuireError {
         QuireError(
             .invalidState,
-            "Nothing but objects can be saved to “\(storePath)” while several saves are made one; do it before or afterwards.",
+            "Only objects can be saved to “\(storePath)” while several saves are joined in one transaction; save other changes before or after it.",
             file: storePath)
     }
 }

@@ -156,16 +156,16 @@ extension SQLiteFailure {
         case SQLITE_CANTOPEN:
             return make(
                 .storeUnavailable,
-                "“\(path)” cannot be opened; check that it is there and who may read it and its folder."
+                "“\(path)” cannot be opened; check that it exists, and the permissions of the file and its folder."
             )
         case SQLITE_PERM, SQLITE_AUTH:
-            return make(.storeUnavailable, "“\(path)” may not be used in this way: \(message).")
+            return make(.storeUnavailable, "This use of “\(path)” is not permitted: \(message).")
         case SQLITE_INTERRUPT:
             return FetchMonitor.cancelledError
         case SQLITE_TOOBIG:
             return make(.invalidValue, "A value is too large for “\(path)”: \(message).")
         case SQLITE_NOMEM:
-            return make(.storeUnavailable, "There is not enough memory to use “\(path)”.")
+            return make(.storeUnavailable, "Not enough memory to use “\(path)”.")
         case SQLITE_IOERR where code == SQLiteFile.lockedKey:
             return make(
                 .protectedDataUnavailable,
@@ -174,13 +174,13 @@ extension SQLiteFailure {
         case SQLITE_IOERR where code == SQLiteFile.damagedPage && ArchiveMount.contains(path):
             return make(
                 .invalidFormat,
-                "“\(path)” is damaged: it differs from what the manifest of its archive lists. Get the archive again."
+                "“\(path)” is damaged: it does not match the manifest of its archive. Get the archive again."
             )
         case SQLITE_IOERR where code == SQLiteFile.damagedPage:
             return make(
                 .invalidFormat,
                 "“\(path)” is damaged, or was changed without its keys: a page cannot be decrypted. "
-                    + "Restore it from a backup, or recover what can be read.")
+                    + "Restore it from a backup, or recover the readable objects.")
         case SQLITE_IOERR:
             return make(
                 .storeUnavailable,
@@ -200,7 +200,7 @@ extension SQLiteFailure {
     func notMergedError(path: String) -> QuireError {
         QuireError(
             error(path: path).code,
-            "All that was saved to “\(path)” is there, but its log “\(path)-wal”, which holds a part of it, could not be "
+            "Everything saved to “\(path)” is safe, but its log “\(path)-wal”, which contains part of it, could not be "
                 + "merged into it (\(systemText ?? message)); keep the log beside it: opening the store again merges it.",
             file: path, underlying: self)
     }
@@ -209,7 +209,7 @@ extension SQLiteFailure {
         if code == Self.primaryKeyConstraint || code == Self.rowNumberConstraint {
             return QuireError(
                 .mergeConflict,
-                "Another process gave the same identifiers to objects of its own in “\(path)”; save again.",
+                "Another process used the same identifiers for new objects in “\(path)”; save again.",
                 file: path, underlying: self)
         }
         guard let found = schema?.uniqueProperties(inMessage: message) else {

@@ -88,9 +88,9 @@ package enum SQLiteFiles {
         guard sums.contains(number(at: 4)) else { return }
         throw QuireError(
             .invalidFormat,
-            "“\(journal)” belongs to a transaction over several databases, or is made to do harm: with it SQLite would "
+            "“\(journal)” is part of a multi-database transaction, or malicious: with it SQLite would "
                 + "read, and might delete, “\(String(decoding: name.prefix { $0 != 0 }, as: UTF8.self))”. Open “\(path)” with the program "
-                + "that made the journal; without the journal what that transaction had changed may be half there.",
+                + "that created the journal. Without the journal, that transaction may be half applied.",
             file: journal)
     }
 

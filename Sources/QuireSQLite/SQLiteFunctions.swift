@@ -153,7 +153,7 @@ enum SQLiteFunctions {
         } else {
             sqlite3_result_error(
                 context,
-                "a trigger of the store calls Core Data's function for derived attributes in an unknown way",
+                "a trigger of the store calls Core Data's function for derived attributes with unknown arguments",
                 -1)
         }
     }
@@ -435,7 +435,7 @@ package enum SQLiteDecimal {
         let object = objectID.map { " of \($0.shortDescription)" } ?? ""
         throw QuireError(
             .invalidValue,
-            "“\(entity.name).\(slot.name)”\(object) cannot be kept exactly: a SQLite store keeps 15 digits of a "
+            "“\(entity.name).\(slot.name)”\(object) cannot be stored exactly: a SQLite store keeps 15 digits of a "
                 + "decimal number with a fraction, and \(value) has more; round it.",
             entity: entity.name, property: slot.name, object: objectID?.uriRepresentation,
             value: value.description)

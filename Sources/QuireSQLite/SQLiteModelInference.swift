@@ -80,8 +80,8 @@ struct SQLiteModelInference: SQLInferenceSource {
 extension SQLiteStore {
     /// Infers a model from a store's tables alone, sufficient for reading it: for a store whose model is lost.
     ///
-    /// Entities have the store's names, properties the column names in lower case; it lacks what leaves no trace, such as the
-    /// to-many side of most relationships. See ``SQLiteStoreOptions/infersModel``.
+    /// Entities have the store's names, properties the column names in lower case. The model lacks everything that the tables do
+    /// not show, such as the to-many side of most relationships. See ``SQLiteStoreOptions/infersModel``.
     ///
     /// ```swift
     /// let model = try SQLiteStore.inferredModel(at: "old.sqlite")

@@ -121,9 +121,9 @@ extension QuireError {
 }
 
 extension SQLiteStore {
-    /// A store that reads the last commit, whatever is saved later, by a reader's open transaction.
+    /// A store that keeps reading the last commit, regardless of later saves, through a reader's open transaction.
     ///
-    /// - Throws: ``QuireError`` with code `unsupported` for a store in memory, or without a write-ahead log.
+    /// - Throws: ``QuireError`` with code `unsupported` for an in-memory store, or one without a write-ahead log.
     public func pinned() throws -> any PersistentStore {
         // An old store gets its log with the first save.
         if !isReadOnly && !usesReaderPool { try withWriter { _ in } }

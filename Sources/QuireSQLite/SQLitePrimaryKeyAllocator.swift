@@ -19,7 +19,7 @@ final class SQLitePrimaryKeyAllocator: Sendable {
 extension SQLiteStore {
     /// Reserves identifiers for new objects.
     ///
-    /// - Complexity: O(`count`). Durable reservations take a transaction, one for as many identifiers as have been reserved
+    /// - Complexity: O(`count`). Durable reservations require a transaction, one for as many identifiers as have been reserved
     ///   durably before.
     /// - Throws: ``QuireError`` with code `readOnly`, `outOfSpace` or `storeUnavailable`.
     public func reserveObjectIDs(
@@ -126,7 +126,7 @@ extension SQLiteStore {
         if isTaken {
             throw QuireError(
                 .mergeConflict,
-                "Another process has added objects to “\(storePath)” meanwhile; save again.",
+                "Another process has added objects to “\(storePath)” in the meantime; save again.",
                 entity: layout.entity(number: root).name, file: storePath,
                 underlying: PrimaryKeyCollision())
         }

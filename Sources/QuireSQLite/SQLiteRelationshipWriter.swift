@@ -69,7 +69,7 @@ final class SQLiteRelationshipWriter {
         let name = change.entity.relationships[toMany.relationshipIndex].name
         return QuireError(
             .incompatibleModel,
-            "“\(store.storePath)” was made with another model and keeps nothing of “\(change.entity.name)"
+            "“\(store.storePath)” was created with another model and cannot store “\(change.entity.name)"
                 + ".\(name)”, so it cannot be changed.",
             entity: change.entity.name, property: name, object: change.objectID.uriRepresentation,
             file: store.storePath)

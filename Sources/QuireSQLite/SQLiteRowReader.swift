@@ -216,8 +216,8 @@ package struct SQLiteRowReader {
         let table = schema.entity(selection.entity).tableName
         return QuireError(
             .invalidFormat,
-            "The row \(key) of the table \(table) has the entity number \(number), which is none of “"
-                + "\(selection.entity.name)” and its sub-entities; the store is damaged.",
+            "The row \(key) of the table \(table) has the entity number \(number), which is neither “"
+                + "\(selection.entity.name)” nor one of its sub-entities; the store is damaged.",
             entity: selection.entity.name, object: "\(table)/p\(key)", file: connection.path)
     }
 
@@ -238,11 +238,11 @@ package struct SQLiteRowReader {
             switch type {
             case SQLITE_INTEGER: "an integer"
             case SQLITE_FLOAT: "a floating-point number"
-            case SQLITE_TEXT: "a text"
+            case SQLITE_TEXT: "text"
             default: "bytes"
             }
         var error = invalid(
-            entity, key, "“\(slot.name)” holds \(found), not a valid \(slot.storage)")
+            entity, key, "“\(slot.name)” contains \(found), not a valid \(slot.storage)")
         error.subject.property = slot.name
         return error
     }

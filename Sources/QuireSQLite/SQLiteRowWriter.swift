@@ -188,7 +188,7 @@ final class SQLiteRowWriter {
         let slot = change.entity.slots[index]
         return QuireError(
             .invalidValue,
-            "“\(change.entity.name).\(slot.name)” of \(change.objectID.shortDescription) cannot hold \(value).",
+            "“\(change.entity.name).\(slot.name)” of \(change.objectID.shortDescription) cannot have the value \(value).",
             entity: change.entity.name, property: slot.name,
             object: change.objectID.uriRepresentation)
     }

@@ -132,7 +132,7 @@ struct ModelVersionCheck {
         if hashes != present {
             throw QuireError(
                 .incompatibleModel,
-                "“\(path)” has been migrated to another version of its model since it was opened; reopen it.",
+                "“\(path)” was migrated to another version of its model after it was opened; reopen it.",
                 file: path)
         }
         schemaVersion = version

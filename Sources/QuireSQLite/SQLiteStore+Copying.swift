@@ -62,7 +62,7 @@ extension SQLiteStore {
                 if withoutDraft { try dropDraft(ofCopyAt: path, protectedBy: protection) }
             } catch {
                 Logger(label: "quire.sql").error(
-                    "The draft of “\(storePath)”, which is damaged, is in its copy “\(path)” too: \(error)"
+                    "The draft of “\(storePath)”, which is damaged, could not be removed from its copy “\(path)”: \(error)"
                 )
             }
             return try copyExternalData(
@@ -185,7 +185,7 @@ extension SQLiteStore {
                 if try (isLost || skippingMissing)
                     && !FileSystem.hasEntry(at: source, beneath: root)
                 {
-                    Logger(label: "quire.sql").error("“\(source)” is missing, and not copied.")
+                    Logger(label: "quire.sql").error("“\(source)” is missing and was not copied.")
                     continue
                 }
                 let start = progress?.completedUnitCount ?? 0
@@ -405,8 +405,8 @@ extension SQLiteConnection {
         where found[table, default: 0] < count {
             throw QuireError(
                 .invalidFormat,
-                "“\(path)” was not copied: \(count - found[table, default: 0]) of \(count) rows of \(table) did not "
-                    + "come along; check the store, and repair it.",
+                "“\(path)” was not copied: \(count - found[table, default: 0]) of \(count) rows of \(table) are "
+                    + "missing in the copy; check the store, and repair it.",
                 file: path)
         }
     }

@@ -7,7 +7,7 @@ package import QuireStore
 internal import QuireSystem
 
 extension SQLiteStore {
-    /// Creates an empty store for a model, which it then carries.
+    /// Creates an empty store that contains its model.
     ///
     /// - Parameters:
     ///   - path: The path of a file that does not exist, or is empty, in an existing folder.

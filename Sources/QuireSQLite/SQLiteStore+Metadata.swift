@@ -115,7 +115,7 @@ extension SQLiteStore {
 
 extension SQLiteStore {
     /// The database version as a reading connection sees it: `PRAGMA data_version` counts the commits of other connections, and
-    /// reading connections never commit. `nil` once another file is at the store's path: the connections do not see its
+    /// reading connections never commit. `nil` once another file is at the store's path, because the connections do not see its
     /// commits.
     public var contentVersion: ContentVersion? {
         guard usesReaderPool, fileReplacement == nil else { return nil }
@@ -246,7 +246,7 @@ extension SQLiteConnection {
         if bytes.count == size { return bytes }
         throw QuireError(
             .invalidFormat,
-            "The draft in “\(path)” has \(bytes.count) bytes instead of \(size); it is left alone.",
+            "The draft in “\(path)” has \(bytes.count) bytes instead of \(size); it was not changed.",
             file: path)
     }
 

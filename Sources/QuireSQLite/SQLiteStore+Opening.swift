@@ -7,7 +7,7 @@ internal import QuireStore
 package import QuireSystem
 
 extension SQLiteStore {
-    /// Whether there is a file at a path, or, at `/dev/null/NAME`, an in-memory store open in this process.
+    /// Whether a file exists at a path, or, at `/dev/null/NAME`, an in-memory store is open in this process.
     public static func exists(at path: String) -> Bool {
         let path = FileSystem.absolute(path)
         return StorePath.isInMemory(path)
@@ -18,12 +18,12 @@ extension SQLiteStore {
     ///
     /// - Parameters:
     ///   - path: The path of its file. A log beside it is part of the store.
-    ///   - model: The model of its objects; `nil` for the one that the store carries.
+    ///   - model: The model of its objects; `nil` for the model in the store.
     ///   - options: How to use the file.
     /// - Throws: ``QuireError`` with code `notFound`, `invalidFormat` if the file is not a store or is damaged,
-    ///   `incompatibleModel` if store and model do not match, or the store carries no model and none is passed,
-    ///   `protectedDataUnavailable` if it is protected and locked,
-    ///   `protectionUnavailable` if it is not protected as the options require, `readOnly`, `locked` or `storeUnavailable`.
+    ///   `incompatibleModel` if store and model do not match, or the store does not contain a model and none is passed,
+    ///   `protectedDataUnavailable` if it is protected and locked, `protectionUnavailable` if it is not protected as the options
+    ///   require, `readOnly`, `locked` or `storeUnavailable`.
     public static func open(
         at path: String, model: ManagedObjectModel? = nil,
         options: SQLiteStoreOptions = SQLiteStoreOptions()
@@ -74,7 +74,8 @@ extension SQLiteFailure {
         if primaryCode == Self.sqlError {
             // The statements are correct, so the tables are not.
             return QuireError(
-                .invalidFormat, "“\(path)” is not laid out like a Core Data store: \(message).",
+                .invalidFormat,
+                "“\(path)” does not have the tables of a Core Data store: \(message).",
                 file: path, underlying: self)
         }
         return error(path: path)
@@ -178,7 +179,7 @@ private struct SQLiteStoreOpening {
         guard predecessor.identity.uuid == uuid else {
             throw QuireError(
                 .incompatibleModel,
-                "“\(path)” is another store: its UUID is \(uuid), not \(predecessor.identity.uuid).",
+                "“\(path)” is a different store: its UUID is \(uuid), not \(predecessor.identity.uuid).",
                 file: path)
         }
         return predecessor.identity
@@ -202,7 +203,7 @@ private struct SQLiteStoreOpening {
             error = lack
             reason = lack.code == .incompatibleModel ? .noModel : .unusableModel(lack)
         }
-        Logger(label: "quire.sql").debug("\(path) is read without its model: \(error.message)")
+        Logger(label: "quire.sql").debug("Reading \(path) without its model: \(error.message)")
         let inferred = try SQLModelInference.run(
             catalog: catalog, source: SQLiteModelInference(connection: connection))
         return (
@@ -235,8 +236,8 @@ private struct SQLiteStoreOpening {
         guard let first = changed.first else { return }
         throw QuireError(
             .incompatibleModel,
-            "“\(path)” was created with another version of the model (it differs in: \(changed.joined(separator: ", "))); migrate "
-                + "it before it is opened.",
+            "“\(path)” was created with another version of the model (changed entities: \(changed.joined(separator: ", "))); migrate "
+                + "the store before opening it.",
             entity: first, file: path)
     }
 
@@ -244,7 +245,7 @@ private struct SQLiteStoreOpening {
         for key in schema.missing {
             let entity = schema.layout.entity(number: key.entityNumber)
             Logger(label: "quire.sql").debug(
-                "\(path) keeps nothing of \(entity.name).\(entity.relationships[key.index].name): it was made with another model"
+                "\(path) has no storage for \(entity.name).\(entity.relationships[key.index].name): it was created with another model"
             )
         }
     }

@@ -228,8 +228,8 @@ extension SQLiteStore: DictionarySource {
         guard key > 0, key <= ManagedObjectID.maximumPrimaryKey else {
             throw QuireError(
                 .invalidFormat,
-                "The store refers to an object of “\(entity.name)” by the primary key \(key), which is out of range; "
-                    + "it is damaged.",
+                "The store refers to an object of “\(entity.name)” with the primary key \(key), which is out of range; "
+                    + "the store is damaged.",
                 entity: entity.name, file: storePath)
         }
         var number = entity.number
@@ -249,7 +249,7 @@ extension SQLiteStore: DictionarySource {
         guard let name = ExternalDataTag.fileName(in: bytes) else {
             throw QuireError(
                 .invalidFormat,
-                "A binary value that may be kept in a file has an unknown form; the store is damaged.",
+                "A binary value that may be kept in a file has an unknown format; the store is damaged.",
                 file: storePath)
         }
         return AttributeValue.external(try externalData.externalData(named: name)).loadedIfReadable

@@ -6,12 +6,12 @@ internal import QuireStore
 internal import QuireSystem
 
 extension SQLiteStore {
-    /// Removes the store at a path: the file, its log and its external data. Does nothing if there is none.
+    /// Removes the store at a path: the file, its log and its external data. Does nothing if it does not exist.
     ///
-    /// A store that is open is not removed.
+    /// An open store is not removed.
     ///
-    /// - Throws: ``QuireError`` with code `locked` if the store is open, in this process or another; `invalidFormat` if
-    ///   the file is not a SQLite database, `readOnly` or `storeUnavailable`.
+    /// - Throws: ``QuireError`` with code `locked` if the store is open, in this process or another; `invalidFormat` if the file
+    ///   is not a SQLite database, `readOnly` or `storeUnavailable`.
     public static func destroy(at path: String) throws {
         let path = StorePath.resolvingLink(path)
         if !FileSystem.exists(path) { return }
@@ -24,7 +24,7 @@ extension SQLiteStore {
 
     /// Replaces the store at a path, if any, with a copy of another store. The copy has the other's UUID.
     ///
-    /// At every instant, also after a crash or power loss, there is the whole old or the whole new store.
+    /// At every instant, even after a crash or power loss, the path has either the complete old or the complete new store.
     ///
     /// - Parameters:
     ///   - path: The path to replace. The store there must not be open.
@@ -157,7 +157,7 @@ extension SQLiteStore {
 
     private static func inUse(_ path: String) -> QuireError {
         QuireError(
-            .locked, "“\(path)” is open; close it everywhere before it is replaced or removed.",
+            .locked, "“\(path)” is open; close it everywhere before replacing or removing it.",
             file: path)
     }
 
@@ -340,7 +340,7 @@ extension SQLiteStore {
                     progress?.completedUnitCount =
                         Int64(backup.pageCount - backup.remainingCount)
                     try progress?.checkCancelled(
-                        "Replacing the content of “\(storePath)” was cancelled; it is as it was.",
+                        "Replacing the content of “\(storePath)” was cancelled; the store is unchanged.",
                         file: storePath)
                 }
                 try backup.finish()
@@ -355,7 +355,7 @@ extension SQLiteStore {
             }
             writer.poison = QuireError(
                 .invalidState,
-                "The content of “\(storePath)” has been replaced; use the store that was opened since.",
+                "The content of “\(storePath)” was replaced; use the store that was opened afterwards.",
                 file: storePath)
             writer.mayBeReopened = false
             writer.unreferencedFiles.formUnion(former)
@@ -416,7 +416,7 @@ extension SQLiteStore {
             } catch {
                 // Undo to a replaced value reports its file as missing.
                 Logger(label: "quire.sql").error(
-                    "A replaced value, which undo may restore, is not in “\(other.storePath)”: \(error)"
+                    "A replaced value, which undo may need, could not be copied to “\(other.storePath)”: \(error)"
                 )
             }
         }

@@ -22,9 +22,10 @@ package struct SQLiteSpaceUse: Sendable {
 extension SQLiteStore {
     /// Rebuilds the database at minimal size (`VACUUM`): without free pages and with the rows of each table in sequence.
     ///
-    /// Either the whole database is rebuilt or nothing is changed, whatever happens. Its content and the identifiers of objects stay
-    /// the same. Other processes and contexts can read meanwhile, saves wait. If others read the old content when it is done, the file
-    /// shrinks when the store is closed. The history is not pruned; delete it first, see ``PersistentHistoryChangeRequest``.
+    /// Either the whole database is rebuilt or nothing is changed. Its content and the identifiers of objects stay the same.
+    /// Other processes and contexts can read in the meantime; saves wait. If readers still use the old content when it is done,
+    /// the file shrinks when the store is closed. The history is not pruned; delete it first, see
+    /// ``PersistentHistoryChangeRequest``.
     ///
     /// ```swift
     /// let store = try SQLiteStore.open(at: path)
@@ -32,12 +33,12 @@ extension SQLiteStore {
     /// try store.close()
     /// ```
     ///
-    /// Needs up to twice the space of the compact database for a while: in the temporary directory, or in memory if the store is
+    /// Temporarily needs up to twice the space of the compact database: in the temporary directory, or in memory if the store is
     /// protected, and for the write-ahead log.
     ///
     /// - Complexity: O(*n*) in the size of the database.
-    /// - Throws: ``QuireError`` with code `outOfSpace`, `locked` if another process is writing to it, `readOnly`, `storeReplaced`,
-    ///   `invalidFormat` if it is damaged, or `storeUnavailable`.
+    /// - Throws: ``QuireError`` with code `outOfSpace`, `locked` if another process is writing to it, `readOnly`,
+    ///   `storeReplaced`, `invalidFormat` if it is damaged, or `storeUnavailable`.
     public func compact() throws {
         try withWriter { writer in
             let connection = writer.connection
@@ -61,7 +62,7 @@ extension SQLiteStore {
     private func noSpaceToCompact(_ failure: SQLiteFailure) -> QuireError {
         QuireError(
             .outOfSpace,
-            "The disk is too full to compact “\(storePath)”, which for a while needs as much space as its content again, beside it "
+            "The disk is too full to compact “\(storePath)”, which temporarily needs as much space as its content, both beside it "
                 + "and in the temporary directory; free some space and try again.",
             file: storePath, underlying: failure)
     }

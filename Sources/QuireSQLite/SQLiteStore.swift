@@ -8,18 +8,18 @@ import Synchronization
 
 /// A store in one SQLite database, in Core Data's layout.
 ///
-/// Opens stores that Core Data made; saves keep their layout, metadata and model cache. Stores made here carry their model,
-/// so they open without anything else.
+/// Opens stores that Core Data created; saves keep their layout, metadata and model cache. Stores created by Quire contain their
+/// model, so they open without one.
 ///
 /// Invariants
 /// ==========
 ///
-/// - One connection writes, under a lock; the others read, each used by one thread at a time. Only without a
-///   write-ahead log does the writing connection read as well, so that reads and saves take turns.
+/// - One connection writes, under a lock; the others read, each used by one thread at a time. Only without a write-ahead log does
+///   the writing connection read as well, so that reads and saves take turns.
 /// - A save is one transaction. External data files are on disk before it commits, and are removed after it has.
 /// - After a failure that leaves the on-disk state unknown, nothing is written until the store is reopened.
-/// - Only the files at the store's path are written. If another program has replaced or removed them, saving fails with
-///   code `storeReplaced`; reads continue on the open files.
+/// - Only the files at the store's path are written. If another program has replaced or removed them, saving fails with code
+///   `storeReplaced`; reads continue on the open files.
 /// - Only SQLite opens the database file: closing another descriptor of it would drop SQLite's locks.
 ///
 /// ```swift
@@ -29,8 +29,8 @@ import Synchronization
 /// try container.close()       // One file is left, without -wal and -shm.
 /// ```
 ///
-/// `/dev/null` is a store in memory; `/dev/null/NAME` is one shared by all who open that name in the process, and lives as
-/// long as any of them has it open.
+/// `/dev/null` is an in-memory store; `/dev/null/NAME` is shared by everything that opens that name in the process, and exists as
+/// long as it is open.
 public final class SQLiteStore: PersistentStore {
     /// The store's UUID and entity names.
     public let identity: StoreIdentity
@@ -260,8 +260,8 @@ public final class SQLiteStore: PersistentStore {
 
     /// Checkpoints the log into the database, so that one file is left, and closes all connections.
     ///
-    /// - Throws: ``QuireError`` with code `outOfSpace` or `storeUnavailable` if the checkpoint failed. The store is closed all
-    ///   the same, and nothing saved is lost: it is in the log, which stays beside the file.
+    /// - Throws: ``QuireError`` with code `outOfSpace` or `storeUnavailable` if the checkpoint failed. The store is closed
+    ///   anyway, and nothing saved is lost: it is in the log, which stays beside the file.
     public func close() throws {
         try connections.close(externalData) { writer in
             isInMemory ? [] : unusedExternalFiles(writer)

@@ -22,8 +22,8 @@ public struct SQLiteStoreOptions: Sendable {
         case normal
     }
 
-    /// Whether the store is opened read-only, without leaving any trace. With ``postsRemoteChanges`` there is a log beside it
-    /// while it is open.
+    /// Whether the store is opened read-only, without creating any file. With ``postsRemoteChanges`` a log is beside it while it
+    /// is open.
     public var isReadOnly = false
     /// The journal mode.
     public var journal = Journal.automatic
@@ -37,15 +37,15 @@ public struct SQLiteStoreOptions: Sendable {
     package var lockWait: FileLockWait?
     /// The model configuration whose entities the store keeps; `nil` for all entities.
     public var configuration: String?
-    /// Classes to bind to the model's entities, whether the model is passed or carried by the store; see
+    /// Classes to bind to the model's entities, whether the model is passed or read from the store; see
     /// ``ManagedObjectModel/bind(classes:)``.
     public var objectClasses: [any EntityClass.Type] = []
-    /// Whether a store without a readable carried model that fits its tables, opened read-only and without a model, gets a
-    /// model inferred from its tables; see `SQLiteStore.inferredModel(at:)`. A `StoreCheck` of QuireRescue reports what
-    /// does not fit.
+    /// Whether to infer a model from the tables of a store that is opened read-only and without a model, and does not contain a
+    /// readable model that matches its tables; see `SQLiteStore.inferredModel(at:)`. A `StoreCheck` of QuireRescue reports
+    /// differences.
     public var infersModel = false
     /// The maximum size, in bytes, of an inline value of an attribute that allows external storage. Larger values are stored in
-    /// files. A stored value stays where it is until it is set again.
+    /// files. A stored value stays in its place until it is set again.
     ///
     /// The default is Core Data's. Core Data reads stores with any value.
     public var externalDataThreshold = 100 * 1024
@@ -61,45 +61,45 @@ public struct SQLiteStoreOptions: Sendable {
     /// Derived values, default values of new attributes in a migration, and values computed by a batch update are rounded in
     /// any case.
     public var refusesInexactDecimals = false
-    /// Further pragmas by name, for every connection: `["mmap_size": "268435456"]`. Names and values are words and numbers.
-    /// Pragmas that could damage a store, or that other options set, are refused when the store is opened.
+    /// Additional pragmas by name, for every connection: `["mmap_size": "268435456"]`. Names and values are words and numbers.
+    /// Opening the store rejects pragmas that could damage it, or that other options set.
     public var pragmas: [String: String] = [:]
     /// Whether to run `ANALYZE` when the store is opened for writing, so that SQLite chooses among indexes by statistics.
     /// O(*n*) in the store.
     public var analyzesWhenOpened = false
-    /// Whether to run `VACUUM` when the store is opened for writing, which rebuilds the file at minimal size. Needs the same
-    /// space again meanwhile, in memory too. `SQLiteStore.compact()` does it while the store is open.
+    /// Whether to run `VACUUM` when the store is opened for writing, which rebuilds the file at minimal size. Temporarily needs
+    /// the same space again, in memory too. `SQLiteStore.compact()` does the same for an open store.
     public var vacuumsWhenOpened = false
     /// Whether every save and batch request is recorded in the store's history, in Core Data's tables; see
-    /// ``PersistentHistoryChangeRequest``. A store that has a history keeps it whatever the option says.
+    /// ``PersistentHistoryChangeRequest``. A store with a history keeps it regardless of this option.
     ///
-    /// A store that has a history can only be written by apps that ask for one too; to others of Core Data's it is read-only.
+    /// A store with a history can only be written by Core Data apps that track history too; for other apps it is read-only.
     public var tracksHistory = false { didSet { leavesForeignHistory = false } }
     /// Whether a history is neither begun nor limited in a store that Core Data made: that is for the app it belongs to.
     package var leavesForeignHistory = false
-    /// The age at which transactions of the history are deleted, whoever recorded them; `nil` to keep them.
+    /// The age at which transactions of the history are deleted, regardless of who recorded them; `nil` to keep them.
     ///
-    /// They are deleted in the transaction of a recorded save: the first after the store was opened, and every thousandth. The age
-    /// is counted from the present time, or from the transactions before that save if the clock is ahead of them: a save while the
-    /// clock is wrong does not delete the history.
+    /// They are deleted in the transaction of a recorded save: the first after the store was opened, and every thousandth. The
+    /// age is counted from the present time, or from the transactions before that save if the clock is ahead of them: a save
+    /// while the clock is wrong does not delete the history.
     public var maximumHistoryAge: Duration?
     /// The size of the history, in bytes, above which its oldest transactions are deleted, as with ``maximumHistoryAge``; `nil`
     /// to keep them. The last transaction stays. See ``PersistentHistoryChangeRequest/deleteHistory(keepingLastBytes:)``.
     public var maximumHistorySize: Int?
-    /// Whether a coordinator of the store reports what others change in it: other processes, and other coordinators.
+    /// Whether a coordinator of the store reports changes by other processes and other coordinators.
     ///
-    /// A store that is opened read-only sees their changes only with this option, if nobody had it open before; and not in a
-    /// folder that cannot be written, where no log can be shared.
+    /// A store that is opened read-only sees their changes only with this option, unless it was already open elsewhere; and not
+    /// in a folder that cannot be written, where no log can be shared.
     public var postsRemoteChanges = false
-    /// The time after which a query generation expires, with code `generationExpired`: its reader keeps the log from being
-    /// checkpointed, so that it grows with every save.
+    /// The time after which a query generation expires, with code `generationExpired`. Its reader prevents checkpoints, so the
+    /// log grows with every save.
     public var maximumQueryGenerationAge = Duration.seconds(600)
     /// The size by which the log may grow, in bytes, before a query generation expires.
     public var maximumQueryGenerationLogSize = 256 << 20
-    /// The protection class of a new store. `nil` for that of ``protectionDomain``, or none if there is no domain.
+    /// The protection class of a new store. `nil` for that of ``protectionDomain``, or none if no domain is set.
     ///
-    /// An existing store keeps its class. Opening it with a different one fails with code `protectionUnavailable`, unless that
-    /// is `none`. In-memory stores have no files to protect.
+    /// An existing store keeps its class. Opening it with a different one fails with code `protectionUnavailable`, unless that is
+    /// `none`. In-memory stores have no files to protect.
     public var fileProtection: FileProtection?
     /// The domain whose keys protect a new store; `nil` for ``ProtectionDomain/default``.
     public var protectionDomain: ProtectionDomain?

@@ -39,7 +39,7 @@ extension SQLiteConnection {
         else { return nil }
         let subject = count == 1 ? "1 large value has" : "\(count) large values have"
         return
-            "\(subject) not arrived from other machines; “quire sync run” fetches what is in the shared folder."
+            "\(subject) not arrived from other machines; “quire sync run” fetches those in the shared folder."
     }
 }
 

@@ -68,7 +68,7 @@ final class SQLiteTrace {
         guard let text, !text.isEmpty, text != "0" else { return nil }
         if let level = Int(text).flatMap(Level.init) { return level }
         logger().warning(
-            "\(variable) is “\(line(text, isSQL: false))” and ignored; it takes a level from 1 to 4."
+            "\(variable) is “\(line(text, isSQL: false))”, which is ignored; set it to a level from 1 to 4."
         )
         return nil
     }

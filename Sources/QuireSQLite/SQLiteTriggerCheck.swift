@@ -103,7 +103,7 @@ package struct SQLiteTriggerCheck {
                     Problem(
                         name: name, table: name,
                         message:
-                            "its table \(name) is declared to lose rows that violate a constraint (ON CONFLICT)"
+                            "its table \(name) discards rows that violate a constraint (ON CONFLICT)"
                     ))
             }
         }
@@ -129,8 +129,8 @@ package struct SQLiteTriggerCheck {
                     Problem(
                         name: trigger.name, table: table,
                         message:
-                            "its trigger “\(trigger.name)” on the table \(table) \(objection), as no trigger does that Core Data or "
-                            + "Quire makes"))
+                            "its trigger “\(trigger.name)” on the table \(table) \(objection), unlike the triggers that Core Data or "
+                            + "Quire creates"))
             }
         }
         return (triggers, problems)
@@ -201,11 +201,11 @@ package struct SQLiteTriggerCheck {
             case SQLITE_UPDATE:
                 if !isOwn { columns.insert([access.first, access.second]) }
             case SQLITE_RECURSIVE: return "has a recursive query"
-            default: return "does something else than to compute values"
+            default: return "does more than compute values"
             }
         }
         guard let column = columns.min(by: { $0[1] < $1[1] }) else {
-            return accesses.isEmpty ? "does what SQLite does not tell" : nil
+            return accesses.isEmpty ? "has actions that SQLite does not report" : nil
         }
         if columns.count == 1, tells, isComputed(column[1], of: column[0]) { return nil }
         return "sets the column \(column[1]) of \(column[0])"
@@ -267,7 +267,7 @@ package struct SQLiteTriggerCheck {
         }
         let function = failure.message.dropFirst(prefix.count)
         guard isCulprit(trigger, [function.uppercased()], besides: all) else { return nil }
-        return "calls the function \(function), which is not known"
+        return "calls the function \(function), which is unknown"
     }
 
     /// Whether a trigger contains one of some words, or no trigger does, so that any may be the cause.
@@ -287,8 +287,8 @@ package struct SQLiteTriggerCheck {
         guard words.starts(with: ["CREATE", "TRIGGER"]), rest.dropFirst().first == "AFTER" else {
             return "runs before a row is changed"
         }
-        if words.contains("RAISE") { return "can keep a row from being saved" }
-        if contains(words, "UPDATE", ["OR"]) { return "loses rows that violate a constraint" }
+        if words.contains("RAISE") { return "can prevent a row from being saved" }
+        if contains(words, "UPDATE", ["OR"]) { return "discards rows that violate a constraint" }
         return nil
     }
 

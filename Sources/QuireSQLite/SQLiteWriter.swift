@@ -147,7 +147,7 @@ struct WriterRecovery {
             if hasLog { try emptyLog(connection) }
             try check(connection)
             Logger(label: "quire.sql").notice(
-                "“\(source.storePath)” has been opened again after a failure to write it, and is whole."
+                "“\(source.storePath)” was reopened after a failed write, and is not damaged."
             )
             return connection
         } catch {
@@ -162,7 +162,7 @@ struct WriterRecovery {
         if isBusy {
             throw QuireError(
                 .locked,
-                "“\(source.storePath)” could not be written and cannot be opened again while others read it; save again.",
+                "“\(source.storePath)” could not be written, and cannot be reopened while other connections read it; save again.",
                 file: source.storePath)
         }
     }
@@ -173,7 +173,7 @@ struct WriterRecovery {
         if problem != "ok" {
             throw QuireError(
                 .invalidFormat,
-                "“\(source.storePath)” is damaged since it could not be written: \(problem); repair it, or restore it from a copy.",
+                "“\(source.storePath)” is damaged after a failed write: \(problem). Repair it, or restore it from a backup.",
                 file: source.storePath)
         }
     }

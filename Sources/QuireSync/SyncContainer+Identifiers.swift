@@ -6,24 +6,24 @@ package import QuireStore
 
 /// The identifiers that objects have on all machines: a `ManagedObjectID` is of one store only.
 extension SyncContainer {
-    /// The identifier that an object has in all replicas of the shared document, as for a link that is sent to another machine.
+    /// The identifier of an object in all replicas of the shared document, for example for a link to send to another machine.
     ///
     /// ```swift
     /// let link = try await sync.identifier(of: book.objectID).map { "library:\($0)" }
     /// ```
     ///
-    /// It is the same as long as there is a replica, also when the object is deleted and comes back.
+    /// It never changes while a replica exists, even if the object is deleted and restored.
     ///
-    /// - Returns: `nil` if the store is not a replica or has no such object, if the object's entity is not synchronized, or if no
-    ///   ``synchronize()`` has seen it yet.
+    /// - Returns: `nil` if the store is not a replica or does not contain the object, if the object's entity is not synchronized,
+    ///   or if no ``synchronize()`` has seen it yet.
     public func identifier(of objectID: ManagedObjectID) async throws -> SyncIdentifier? {
         return try await onQueue { try $0.identifier(of: objectID) }
     }
 
     /// The object of this store with an identifier; see ``identifier(of:)``.
     ///
-    /// - Returns: `nil` if there is none, or it is hidden because something that it requires was deleted. Of an object that lost its
-    ///   unique values to another one it is that other one, which all references lead to.
+    /// - Returns: `nil` if it does not exist, or is hidden because an object that it requires was deleted. For an object that
+    ///   lost its unique values to another one, that other object, to which all references then refer.
     public func objectID(of identifier: SyncIdentifier) async throws -> ManagedObjectID? {
         return try await onQueue { try $0.objectID(of: identifier) }
     }

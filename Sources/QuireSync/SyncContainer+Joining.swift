@@ -8,21 +8,21 @@ import QuireSystem
 
 /// Making a shared document, joining it, and leaving it.
 extension SyncContainer {
-    /// Makes the shared document in the transport's folder, of which the store is the first replica.
+    /// Creates the shared document in the transport's folder, with the store as its first replica.
     ///
-    /// With a password its files are encrypted, and so are their names. Each machine needs the password once, to join; then the key
-    /// is kept in its store, and in copies of that, which should be protected itself if others can read it. The carrier of the files
-    /// still learns their number, their sizes and when they come and go, can withhold files and bring back old ones, and can try
-    /// passwords, at half a second each. There is no other way to the files than the password and the replicas.
+    /// With a password, the files and their names are encrypted. Each machine needs the password once, to join; then its store,
+    /// and every copy of the store, contains the key. Protect the store itself if other users can read it. The carrier of the
+    /// files still learns their number, their sizes and the times of changes; it can withhold files, bring back old ones, and try
+    /// passwords at half a second each. Without the password and the replicas, the files cannot be recovered.
     ///
     /// ```swift
     /// try await sync.create(named: "Library", password: password)
     /// ```
     ///
     /// - Complexity: With a password, half a second and 128 MiB.
-    /// - Throws: `QuireError` with code `invalidState` if there is one already, which can be joined, or if the store is a replica of
-    ///   another one; `invalidValue` if the password is empty; `protectionUnavailable` if the store is protected and no password is
-    ///   given, unless an unencrypted folder is allowed.
+    /// - Throws: `QuireError` with code `invalidState` if the folder already contains a shared document, which can be joined, or
+    ///   the store is a replica of another one; `invalidValue` if the password is empty; `protectionUnavailable` if the store is
+    ///   protected and no password is specified, unless an unencrypted folder is allowed.
     public func create(named name: String, password: String? = nil) async throws {
         try await inTurn { try await $0.makeDocument(named: name, password) }
     }
@@ -56,15 +56,15 @@ extension SyncContainer {
             .invalidState, "The folder already contains a shared document; join it instead.")
     }
 
-    /// Makes the store a replica of the document in the transport's folder. What both have is merged; nothing is lost.
+    /// Makes the store a replica of the document in the transport's folder, and merges their contents; nothing is lost.
     ///
-    /// - Parameter password: The password of an encrypted document; see ``isEncrypted(in:)``. A store that is a replica of it already
-    ///   has its key, and needs none.
-    /// - Throws: `QuireError` with code `notFound` if there is none (yet), `invalidState` if the store is a replica of another one,
-    ///   `unsupported` if the document was made by a later version, `invalidFormat` if its file is damaged;
-    ///   `protectedDataUnavailable` if it is encrypted and no password is given, `wrongKey` if the password is another one,
-    ///   `protectionUnavailable` if one is given and the document is not encrypted, or if the store is protected and the document is
-    ///   not encrypted, unless that is allowed.
+    /// - Parameter password: The password of an encrypted document; see ``isEncrypted(in:)``. A store that is already a replica
+    ///   contains the key and does not need it.
+    /// - Throws: `QuireError` with code `notFound` if the folder does not contain a document (yet), `invalidState` if the store
+    ///   is a replica of another one, `unsupported` if a later version created the document, `invalidFormat` if its file is
+    ///   damaged; `protectedDataUnavailable` if it is encrypted and no password is specified, `wrongKey` if the password is
+    ///   wrong; `protectionUnavailable` if a password is specified and the document is not encrypted, or if the store is
+    ///   protected and the document is not encrypted, unless that is allowed.
     public func join(password: String? = nil) async throws {
         try await inTurn { try await $0.joinDocument(password) }
     }
@@ -109,13 +109,13 @@ extension SyncContainer {
             if let identifier, let found, identifier != found {
                 throw QuireError(
                     .syncedContentReplaced,
-                    "The folder has the shared document \(found) instead of \(identifier).")
+                    "The folder contains the shared document \(found) instead of \(identifier).")
             }
             if found == nil {
                 if try await !carrier.fileNames(in: Self.removalMarks).isEmpty {
                     throw QuireError(
                         .syncedContentRemoved,
-                        "The shared document was removed from the folder on purpose; create another one to synchronize again."
+                        "The shared document was deliberately deleted from the folder; create a new one to synchronize again."
                     )
                 }
                 return try await create(named: name, password: password)
@@ -158,15 +158,14 @@ extension SyncContainer {
         if try await onQueue({ try $0.settings() }) == nil { throw error }
     }
 
-    /// Makes the store a local one again. Its objects stay, and so do the files in the folder. Changes that have not been sent are
-    /// sent by none.
+    /// Makes the store local again. Its objects and the files in the folder stay; unsent changes are never sent.
     ///
-    /// The store keeps the identifiers of its objects: if it joins again, or joins or makes another shared document, objects that it has
-    /// in common with others are not there twice. Of what both have changed meanwhile the others' values stay, and this store's are
-    /// listed as conflicts; what was deleted here meanwhile comes back.
+    /// The store keeps the identifiers of its objects: if it joins this or another shared document, or creates one, objects in
+    /// common with other replicas are not duplicated. For properties that both have changed in the meantime, the other replicas'
+    /// values are kept and this store's are listed as conflicts; objects deleted here in the meantime are restored.
     ///
-    /// If all has been sent and the folder can be reached, the others are told, so that they need not wait for this replica; see
-    /// ``retire(_:)``.
+    /// If all changes have been sent and the folder can be reached, the other replicas are notified, so that they need not wait
+    /// for this one; see ``retire(_:)``.
     public func removeSyncMetadata() async throws {
         try await inTurn { container in
             await container.retireItself()
@@ -187,14 +186,14 @@ extension SyncContainer {
             try await transport.create(file, bytes)
         } catch {
             Self.logger.info(
-                "The other replicas could not be told that this one leaves: \(error)")
+                "Could not notify the other replicas that this one is leaving: \(error)")
         }
     }
 
-    /// Retires a replica that does not come back: the others need not keep deleted objects until it knows of the deletions.
+    /// Retires a replica that is gone for good: the others need not keep deleted objects until it knows of the deletions.
     ///
-    /// It is done anyway when nothing has come from a replica for ninety days. Nothing is lost if it does come back: what was changed
-    /// there is merged as the changes of another replica.
+    /// A replica that has sent nothing for ninety days is retired anyway. Nothing is lost if it comes back: its changes are
+    /// merged as those of another replica.
     ///
     /// - Parameter peer: The identifier of a replica in ``SyncStatus/peers``, other than this one.
     /// - Throws: `QuireError` with code `notFound` if no file of such a replica is known; `invalidValue` if it is this one, which
@@ -207,10 +206,10 @@ extension SyncContainer {
 
     // MARK: - Encryption
 
-    /// Whether the shared document in a transport's folder is encrypted, so that joining it takes a password.
+    /// Whether the shared document in a transport's folder is encrypted, so that joining it requires a password.
     ///
-    /// - Throws: `QuireError` with code `notFound` if there is none (yet), `invalidFormat` if its file is damaged, `unsupported` if
-    ///   it was made by a later version.
+    /// - Throws: `QuireError` with code `notFound` if the folder does not contain a document (yet), `invalidFormat` if its file
+    ///   is damaged, `unsupported` if a later version created it.
     public static func isEncrypted(in transport: any SyncTransport) async throws -> Bool {
         let description = try await existingDescription(in: transport)
         try description.checkFormat()
@@ -233,7 +232,7 @@ extension SyncContainer {
         guard description.isEncrypted else {
             throw QuireError(
                 .protectionUnavailable,
-                "The shared document in the folder is not encrypted, although a password is given; join it without one, or make an encrypted one in another folder.",
+                "The shared document in the folder is not encrypted, but a password was specified; join it without a password, or create an encrypted one in another folder.",
                 file: descriptionFile.path)
         }
         // Half a second, in which tasks of others need the threads of the concurrency pool.
@@ -261,7 +260,7 @@ extension SyncContainer {
         let path = StorePath.packageRoot(of: store.storePath) ?? store.storePath
         throw QuireError(
             .protectionUnavailable,
-            "“\(path)” is protected (\(protection.fileProtection.rawValue)), but the shared folder is not encrypted: anyone who has it could read the objects. Encrypt the shared document with a password, or allow an unencrypted folder.",
+            "“\(path)” is protected (\(protection.fileProtection.rawValue)), but the shared folder is not encrypted: anyone with access to the folder could read the objects. Encrypt the shared document with a password, or allow an unencrypted folder.",
             file: path)
     }
 

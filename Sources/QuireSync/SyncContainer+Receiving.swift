@@ -24,14 +24,16 @@ extension SyncContainer {
         let names = try await onQueue { try $0.unknown(listed) }
             .sorted { ($0.sequence, $0.peer, $0.digest) < ($1.sequence, $1.peer, $1.digest) }
         guard let container = try await onQueue({ try $0.settings()?.container }) else {
-            throw QuireError(.invalidState, "The store is not synchronized; create or join first.")
+            throw QuireError(
+                .invalidState,
+                "The store is not synchronized; create or join a shared document first.")
         }
         let snapshots = try await receiveSnapshots(of: container, &result)
         if listed.isEmpty, snapshots.isEmpty, try await onQueue({ try $0.hasFiles() }) {
             note(
                 QuireError(
                     .notFound,
-                    "The shared folder no longer has any files of the document. Either not all of it has arrived yet, or it was emptied; “quire sync repair” writes the files again.",
+                    "The shared folder no longer contains any files of the document. Either they have not all arrived yet, or the folder was emptied; “quire sync repair” writes the files again.",
                     file: folder.path), folder, &result)
         }
         var batch: [SyncReplica.ReceivedSegment] = []
@@ -163,7 +165,8 @@ extension SyncContainer {
                     continue
                 }
                 guard Data(SHA256.hash(data: data)) == blob.digest else {
-                    throw QuireError(.invalidFormat, "“\(file)” is not whole.", file: file.path)
+                    throw QuireError(
+                        .invalidFormat, "“\(file)” is incomplete or damaged.", file: file.path)
                 }
                 blobs[blob.digest] = data
                 size += data.count
@@ -252,7 +255,7 @@ extension SyncContainer {
                 for (path, problem) in written.refused.sorted(by: { $0.key < $1.key }) {
                     let error = QuireError(
                         .invalidValue,
-                        "“\(path)” of another machine cannot be additional content here: it \(problem).",
+                        "“\(path)” from another machine cannot be additional content here: it \(problem).",
                         file: path)
                     result.problems.append(SyncProblem(fileName: path, error: error))
                 }

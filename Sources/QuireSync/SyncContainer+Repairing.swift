@@ -4,14 +4,13 @@ import Quire
 
 /// Repairing the folder from a replica, and a replica from the folder.
 extension SyncContainer {
-    /// Makes the folder whole again with what this replica has, and this replica with what is in the folder.
+    /// Repairs the folder from this replica, and this replica from the folder.
     ///
-    /// All rows are compared with what has been merged, and written anew if they differ; what was saved in a way that the history does
-    /// not say is sent. Then a snapshot takes the place of all files that have been merged, whole or damaged, and blobs that are
-    /// missing in the folder are created again. So what a carrier has lost or damaged is there again if one replica has it. Nothing of
-    /// this replica's objects is lost.
+    /// Compares all rows with the merged records and rewrites those that differ; saves that the history does not record are sent.
+    /// Then a snapshot replaces all merged files, damaged or not, and missing blobs are created again. Data that a carrier lost
+    /// or damaged is restored if one replica still has it. No object of this replica is lost.
     ///
-    /// - Throws: What ``synchronize()`` does.
+    /// - Throws: The errors of ``synchronize()``.
     /// - Complexity: Reads and writes all objects.
     @discardableResult
     public func repair() async throws -> SyncResult {
@@ -35,16 +34,16 @@ extension SyncContainer {
         return merged
     }
 
-    /// Makes this replica anew from the folder: its objects become those that the files in the folder make.
+    /// Rebuilds this replica from the files in the folder: its objects become those that the files describe.
     ///
-    /// Saves that were made here are sent before, and one transaction makes all changes, so nothing has changed if it fails. Objects that
-    /// stay have the same identifiers. The replica is another peer afterwards.
+    /// Saves made here are sent first. One transaction applies all changes, so a failure changes nothing. Objects that stay have
+    /// the same identifiers. The replica is another peer afterwards.
     ///
-    /// - Parameter discardsMissing: Whether what is not in the folder, although this replica has merged it, is lost, objects and
-    ///   values. It is missing only if files have been lost from the folder; ``repair()`` sends it again instead.
-    /// - Throws: What ``synchronize()`` does; `QuireError` with code `invalidState` if the folder lacks files that this replica, or
-    ///   the author of another file, has merged; `invalidFormat` if a file is damaged.
-    /// - Complexity: Has all objects in memory.
+    /// - Parameter discardsMissing: Whether to discard objects and values that this replica has merged but the folder no longer
+    ///   contains. They are missing only if files have been lost from the folder; ``repair()`` sends them again instead.
+    /// - Throws: The errors of ``synchronize()``; `QuireError` with code `invalidState` if the folder lacks files that this
+    ///   replica, or the author of another file, has merged; `invalidFormat` if a file is damaged.
+    /// - Complexity: Holds all objects in memory.
     @discardableResult
     public func rebuildFromSyncedContent(
         discardsMissing: Bool = false
@@ -65,11 +64,11 @@ extension SyncContainer {
         }
     }
 
-    /// Removes the shared document from the folder, for all replicas. They become local stores again, with the objects that they have:
-    /// this one at once, the others when they look at the folder the next time.
+    /// Removes the shared document from the folder, for all replicas. They become local stores again and keep their objects: this
+    /// one at once, the others when they next read the folder.
     ///
-    /// - Throws: `QuireError` with code `invalidState` if the store is not a replica, `syncedContentReplaced` if another document is in the
-    ///   folder, `storeUnavailable`, `readOnly` or `inputOutput`.
+    /// - Throws: `QuireError` with code `invalidState` if the store is not a replica, `syncedContentReplaced` if the folder
+    ///   contains another document, `storeUnavailable`, `readOnly` or `inputOutput`.
     public func removeSyncedContent() async throws {
         try await inTurn { container in
             var result = SyncResult()
@@ -87,8 +86,8 @@ extension SyncContainer {
     /// - Parameters:
     ///   - transport: The folder.
     ///   - password: The password of an encrypted document.
-    /// - Throws: `QuireError` with code `notFound` if there is no shared document in the folder, `protectedDataUnavailable` or
-    ///   `wrongKey` without its password, `storeUnavailable`, `readOnly` or `inputOutput`.
+    /// - Throws: `QuireError` with code `notFound` if the folder does not contain a shared document, `protectedDataUnavailable`
+    ///   or `wrongKey` without its password, `storeUnavailable`, `readOnly` or `inputOutput`.
     public static func removeSyncedContent(
         in transport: any SyncTransport, password: String? = nil
     ) async throws {

@@ -7,8 +7,8 @@ import QuireSQLite
 import QuireStore
 import QuireSystem
 
-/// A store that is kept the same as its replicas on other machines, through a folder that something else carries: Syncthing,
-/// Nextcloud, rclone, a network share.
+/// Synchronizes a store with its replicas on other machines, through a folder that another program carries between them:
+/// Syncthing, Nextcloud, rclone, a network share.
 ///
 /// ```swift
 /// let transport = try FolderTransport(folder: "/home/ada/Sync/Library")
@@ -17,19 +17,19 @@ import QuireSystem
 /// let result = try await sync.synchronize()
 /// ```
 ///
-/// The store is a local one and is used as such, with or without the folder: being offline is the normal state. What is saved
-/// becomes a file in the folder at the next ``synchronize()``; files of others become changes of the store, which contexts merge.
-/// Properties are merged one by one. Of two values that were set without knowledge of each other the later one stays, and the other
-/// is listed in ``conflicts()``; a ``SyncPolicy`` of the attribute can merge them otherwise.
+/// The store is local and works with or without the folder: being offline is the normal state. The next ``synchronize()`` writes
+/// saved changes as a file in the folder; the files of other replicas become changes of the store, which contexts merge.
+/// Properties are merged one by one. Of two values that were set concurrently the later one is kept, and the other is listed in
+/// ``conflicts()``; a ``SyncPolicy`` of the attribute can merge them in another way.
 ///
-/// The store must be a SQLite store; it tracks its history from then on. Changes are found in the history, so also those of other
-/// programs are sent, whether or not they know of synchronization. A store that is open for reading only can be asked for its status
-/// and its conflicts; all else throws `readOnly`.
+/// The store must be a SQLite store; it tracks its history from then on. Changes are read from the history, so the changes of
+/// other programs are sent too, whether or not they know of synchronization. A store that is open for reading only provides its
+/// status and its conflicts; everything else throws `readOnly`.
 ///
-/// The files in the folder can be encrypted, with a password that each machine needs once; see ``create(named:password:)``. A store
-/// that is protected is synchronized only through an encrypted folder, unless the program allows otherwise.
+/// The files in the folder can be encrypted, with a password that each machine needs once; see ``create(named:password:)``. A
+/// protected store is synchronized only through an encrypted folder, unless the program allows otherwise.
 ///
-/// All methods may be called from any task. Rounds follow each other, and so do creating, joining and leaving a document.
+/// All methods may be called from any task. Rounds run one after another, and so do creating, joining and leaving a document.
 public actor SyncContainer {
     private weak let coordinator: PersistentStoreCoordinator?
     /// The transport as it was given, which carries encrypted files if the document is encrypted.
@@ -58,14 +58,15 @@ public actor SyncContainer {
     /// - Parameters:
     ///   - coordinator: A coordinator with one SQLite store.
     ///   - transport: The shared folder.
-    ///   - policies: How attributes are merged, by the names of entity and attribute; for sub-entities, too. They override those that
-    ///     the model declares.
-    ///   - resolvers: Policies of one's own, by the names of entity and attribute.
-    ///   - allowsUnencryptedFolder: Whether the objects of a protected store may be sent to a folder that is not encrypted, where all
-    ///     who carry it can read them. Without it, creating, joining and synchronizing throw `protectionUnavailable` then.
-    /// - Throws: `QuireError` with code `unsupported` if the coordinator has not exactly one SQLite store, or its store was made by
-    ///   Core Data; `invalidModel` if a policy is unknown or does not fit its attribute, or if two entities or properties have one
-    ///   renaming identifier; `unknownEntity` or `unknownKey` if the model has not what a policy is given for.
+    ///   - policies: The merge policies of attributes, by the names of entity and attribute; for sub-entities, too. They override
+    ///     the policies in the model.
+    ///   - resolvers: Custom policies, by the names of entity and attribute.
+    ///   - allowsUnencryptedFolder: Whether the objects of a protected store may be sent to an unencrypted folder, where everyone
+    ///     with access to the folder can read them. Otherwise creating, joining and synchronizing throw `protectionUnavailable`.
+    /// - Throws: `QuireError` with code `unsupported` if the coordinator does not have exactly one SQLite store, or Core Data
+    ///   created the store; `invalidModel` if a policy is unknown or does not fit its attribute, or if two entities or properties
+    ///   have the same renaming identifier; `unknownEntity` or `unknownKey` if the model does not have the entity or attribute of
+    ///   a policy.
     public init(
         coordinator: PersistentStoreCoordinator, transport: any SyncTransport,
         policies: [String: [String: SyncPolicy]] = [:],
@@ -84,7 +85,7 @@ public actor SyncContainer {
         guard stores.count == 1, let store = stores.first else {
             throw QuireError(
                 .unsupported,
-                "Synchronization takes a coordinator with one SQLite store; this one has \(stores.count)."
+                "Synchronization requires a coordinator with exactly one SQLite store; this one has \(stores.count)."
             )
         }
         return store
@@ -109,29 +110,30 @@ public actor SyncContainer {
         replica = try SyncReplica(store, policies: policies, resolvers: resolvers)
     }
 
-    /// A text that the program keeps with the replica, to find its folder again; `nil` if it has set none, or the store is not a
+    /// A text that the program keeps with the replica, to find its folder again; `nil` if none is set, or the store is not a
     /// replica.
     public func transportDescription() async throws -> String? {
         return try await onQueue { try $0.transportDescription() }
     }
 
-    /// The patterns of files of additional content that this replica leaves out; see ``setExcludedFiles(_:)``.
+    /// The patterns of additional content files that this replica excludes; see ``setExcludedFiles(_:)``.
     public func excludedFiles() async throws -> [String] {
         return try await onQueue { try $0.excludedFiles() }
     }
 
-    /// Leaves files of a document's additional content out: they are not sent, and those of others are not written.
+    /// Excludes files of a document's additional content: they are not sent, and those of other replicas are not written.
     ///
-    /// This replica keeps the patterns; others have their own. A file that was sent before stays in the shared document.
+    /// The patterns are kept in this replica; other replicas have their own. A file that was sent before stays in the shared
+    /// document.
     ///
-    /// - Parameter patterns: Paths in which `*` and `?` stand for anything but `/`, such as `cache/*.tmp`. A pattern without `/` is the
-    ///   name of files and folders anywhere. What is in a folder that matches is left out too.
+    /// - Parameter patterns: Paths in which `*` and `?` stand for anything but `/`, such as `cache/*.tmp`. A pattern without `/`
+    ///   is the name of files and folders anywhere. The content of a matching folder is excluded too.
     /// - Throws: `QuireError` with code `invalidState` if the store is not a replica; `readOnly`.
     public func setExcludedFiles(_ patterns: [String]) async throws {
         try await onQueue { try $0.setExcludedFiles(patterns) }
     }
 
-    /// Keeps a text with the replica, such as the path of its folder; see ``transportDescription()``. It is not sent.
+    /// Keeps a text in the replica, such as the path of its folder; see ``transportDescription()``. It is not sent.
     ///
     /// - Throws: `QuireError` with code `invalidState` if the store is not a replica.
     public func setTransportDescription(_ text: String) async throws {
@@ -140,17 +142,16 @@ public actor SyncContainer {
 
     // MARK: - Rounds
 
-    /// Sends what has been saved since the last time, and merges what others have sent.
+    /// Sends changes saved since the last round, and merges the changes of other replicas.
     ///
-    /// A file that is damaged or has not arrived whole is passed over, and is tried again the next time.
+    /// A file that is damaged or has not arrived completely is skipped and tried again in the next round.
     ///
-    /// - Throws: `QuireError` with code `invalidState` if the store is not a replica; `invalidModel` if a new version of the model has
-    ///   lost the name that an entity or property has in the document; `syncedContentReplaced` if another shared document is in the
-    ///   folder, when the store stays what it is; `syncedContentRemoved` if the shared document was removed by
-    ///   ``removeSyncedContent()``, when the store has become a local one; `storeUnavailable` if the folder cannot be reached, or
-    ///   nothing is in it, when everything that was saved stays to be sent; `protectionUnavailable` if the store is protected and the
-    ///   folder is not encrypted; `unsupported` if a text is too large; `outOfSpace`; errors
-    ///   of the store.
+    /// - Throws: `QuireError` with code `invalidState` if the store is not a replica; `invalidModel` if a new version of the
+    ///   model has lost the name that an entity or property has in the document; `syncedContentReplaced` if the folder contains
+    ///   another shared document, and the store is unchanged; `syncedContentRemoved` if ``removeSyncedContent()`` removed the
+    ///   shared document, and the store is local now; `storeUnavailable` if the folder cannot be reached or is empty, and saved
+    ///   changes will be sent later; `protectionUnavailable` if the store is protected and the folder is not encrypted;
+    ///   `unsupported` if a text is too large; `outOfSpace`; errors of the store.
     @discardableResult
     public func synchronize() async throws -> SyncResult {
         try await inTurn { container in
@@ -234,7 +235,9 @@ public actor SyncContainer {
     /// sent there gets nowhere.
     func checkContainer(_ result: inout SyncResult) async throws {
         guard let container = try await onQueue({ try $0.settings()?.container }) else {
-            throw QuireError(.invalidState, "The store is not synchronized; create or join first.")
+            throw QuireError(
+                .invalidState,
+                "The store is not synchronized; create or join a shared document first.")
         }
         let cipher = try await useCipher()
         do {
@@ -252,12 +255,12 @@ public actor SyncContainer {
             try await onQueue { try $0.detach() }
             throw QuireError(
                 .syncedContentRemoved,
-                "The shared document was removed from the folder on purpose; the store is a local one now, with all of its objects."
+                "The shared document was deliberately deleted from the folder; the store is now local and keeps all its objects."
             )
         }
         throw QuireError(
             .storeUnavailable,
-            "The shared document is not in the folder: its disk or network may not be connected. What was saved stays to be sent."
+            "The shared document is not in the folder: its disk or network may not be connected. Saved changes will be sent later."
         )
     }
 
@@ -310,7 +313,7 @@ public actor SyncContainer {
 
     func reportAnotherIdentifier() {
         Self.logger.notice(
-            "Another replica has the same identifier as this one, because the store was copied or restored, or this one has been retired; it has taken another."
+            "This replica has a new identifier: the store was copied or restored and another replica has the old one, or this replica was retired."
         )
     }
 
@@ -325,38 +328,38 @@ public actor SyncContainer {
 
     // MARK: - Conflicts
 
-    /// The values that have lost against others, oldest first.
+    /// The values that lost conflicts, oldest first.
     public func conflicts() async throws -> [SyncConflict] {
         return try await onQueue { try $0.conflicts() }
     }
 
-    /// Gives the object of a conflict the value that has lost. It is a new change, which all peers get; a deleted object comes back.
+    /// Sets the lost value of a conflict. This is a new change, which all peers receive; a deleted object is restored.
     ///
-    /// A hidden object takes the place of the one that has its unique values, which is hidden then; or the object that it requires comes
-    /// back.
+    /// A hidden object replaces the one with its unique values, which is hidden instead, or the object that it requires is
+    /// restored.
     ///
-    /// - Throws: `QuireError` with code `notFound` if the conflict is not listed any more; `invalidValue` if a hidden object can only be
-    ///   shown with other values.
+    /// - Throws: `QuireError` with code `notFound` if the conflict is no longer listed; `invalidValue` if a hidden object can
+    ///   only be shown with other values.
     public func choose(_ conflict: SyncConflict) async throws {
         try await settle(conflict) { try $0.choose($1, at: $2) }
     }
 
-    /// Shows a hidden object with other values: another unique one, or another object that it requires.
+    /// Shows a hidden object with other values: another unique value, or another object that it requires.
     ///
     /// - Parameters:
-    ///   - conflict: One of a hidden object.
+    ///   - conflict: The conflict of a hidden object.
     ///   - values: The values, by the names of attributes and to-one relationships; objects by their identifiers in this store.
-    /// - Throws: `QuireError` with code `notFound` if the conflict is not listed any more; `unknownKey` or `invalidValue`, also if it is
-    ///   not one of a hidden object.
+    /// - Throws: `QuireError` with code `notFound` if the conflict is no longer listed; `unknownKey` or `invalidValue`, also if
+    ///   it does not concern a hidden object.
     public func show(
         _ conflict: SyncConflict, setting values: [String: AttributeValue]
     ) async throws {
         try await settle(conflict) { try $0.choose($1, setting: values, at: $2) }
     }
 
-    /// Takes a conflict off this replica's list: the value that was kept stays. A hidden object is deleted, which all peers get.
+    /// Removes a conflict from this replica's list and keeps the current value. A hidden object is deleted for all peers.
     ///
-    /// - Throws: `QuireError` with code `notFound` if the conflict is not listed any more.
+    /// - Throws: `QuireError` with code `notFound` if the conflict is no longer listed.
     public func dismiss(_ conflict: SyncConflict) async throws {
         try await settle(conflict) { try $0.dismiss($1, at: $2) }
     }
@@ -371,19 +374,19 @@ public actor SyncContainer {
         didChange(merged, &result)
     }
 
-    /// The progress of the replica; `nil` if the store is not one.
+    /// The progress of the replica; `nil` if the store is not a replica.
     public func status() async throws -> SyncStatus? {
         return try await onQueue { try $0.status() }
     }
 
     // MARK: - Checking
 
-    /// Compares all rows with the records of what has been merged, from which they follow: rows that differ, rows without a record,
-    /// one-to-one relationships with one end, values that are missing.
+    /// Compares all rows with the merged records from which they follow: rows that differ, rows without a record, one-to-one
+    /// relationships with one end, missing values.
     ///
-    /// What was saved since the last ``synchronize()`` is captured before; it is sent by the next one.
+    /// Changes saved since the last ``synchronize()`` are captured first; the next round sends them.
     ///
-    /// - Returns: A sentence for each fault; none if all is well. ``repair()`` mends what it can.
+    /// - Returns: A sentence for each fault; empty if there are none. ``repair()`` repairs them if possible.
     /// - Throws: `QuireError` with code `invalidState` if the store is not a replica; `readOnly`; errors of the store.
     /// - Complexity: Reads all objects.
     public func checkInvariants() async throws -> [String] {
@@ -419,7 +422,7 @@ public actor SyncContainer {
         else { return }
         throw QuireError(
             .invalidState,
-            "“\(replica.store.storePath)” differs from its shared document, which is a bug in Quire; please report it: \(first) (\(broken.count))",
+            "“\(replica.store.storePath)” differs from its shared document; this is a bug in Quire, please report it: \(first) (\(broken.count))",
             file: replica.store.storePath)
     }
 

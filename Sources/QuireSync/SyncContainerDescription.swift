@@ -22,7 +22,7 @@ extension SyncContainer {
         if let description = try await description(in: transport) { return description }
         throw QuireError(
             .notFound,
-            "There is no shared document in the folder. If another machine has made one, it has not arrived yet; otherwise create one."
+            "The folder does not contain a shared document. If another machine created one, wait until it arrives; otherwise create one."
         )
     }
 
@@ -41,15 +41,16 @@ extension SyncContainer {
         try await transport.create(file, try await onQueue { $0.modelXML() })
     }
 
-    /// The model of the shared document in a transport's folder, as its creator had it, for making a new store that joins it.
+    /// The model of the shared document in a transport's folder, as its creator saved it, to create a new store that joins the
+    /// document.
     ///
     /// - Parameters:
     ///   - transport: The shared folder.
     ///   - password: The password of an encrypted document; see ``isEncrypted(in:)``.
-    /// - Throws: `QuireError` with code `notFound` if there is no shared document, or its model has not arrived yet; `invalidFormat`
-    ///   if a file is damaged, or has not arrived whole; `unsupported` if it was made by a later version;
-    ///   `protectedDataUnavailable` if it is encrypted and no password is given, `wrongKey` if the password is another one,
-    ///   `protectionUnavailable` if one is given and the document is not encrypted.
+    /// - Throws: `QuireError` with code `notFound` if the folder does not contain a shared document, or its model has not arrived
+    ///   yet; `invalidFormat` if a file is damaged or has not arrived completely; `unsupported` if a later version created the
+    ///   document; `protectedDataUnavailable` if it is encrypted and no password is specified, `wrongKey` if the password is
+    ///   wrong; `protectionUnavailable` if a password is specified and the document is not encrypted.
     public static func model(
         in transport: any SyncTransport, password: String? = nil
     ) async throws -> ManagedObjectModel {
@@ -61,7 +62,7 @@ extension SyncContainer {
         }
         guard let file = modelFile(digest) else {
             throw QuireError(
-                .invalidFormat, "“\(descriptionFile)” names no valid model.",
+                .invalidFormat, "“\(descriptionFile)” does not name a valid model.",
                 file: descriptionFile.path, value: digest)
         }
         guard let xml = try await transport.contents(of: file, maximumSize: maximumModelSize) else {
@@ -73,7 +74,7 @@ extension SyncContainer {
         let model = try ManagedObjectModel(modelXML: xml, name: file.path)
         guard try SyncModel(model.layout()).digest == digest else {
             throw QuireError(
-                .invalidFormat, "“\(file)” is not the model that its name states.", file: file.path)
+                .invalidFormat, "The model in “\(file)” does not match its name.", file: file.path)
         }
         return model
     }
@@ -143,7 +144,7 @@ struct SyncContainerDescription: Codable {
             self = try JSONDecoder().decode(Self.self, from: data)
         } catch {
             throw QuireError(
-                .invalidFormat, "“\(Self.file)” is damaged, or has not arrived whole.",
+                .invalidFormat, "“\(Self.file)” is damaged or has not arrived completely.",
                 file: Self.file.path, underlying: error)
         }
     }
@@ -153,7 +154,7 @@ struct SyncContainerDescription: Codable {
         if format == Self.plainFormat || isEncrypted { return }
         throw QuireError(
             .unsupported,
-            "The shared document was made by a later version of this program (format \(format)).",
+            "The shared document was created by a later version of this program (format \(format)); update the program.",
             file: Self.file.path)
     }
 
@@ -168,7 +169,7 @@ struct SyncContainerDescription: Codable {
     func identifier() throws -> SyncIdentifier {
         guard let id = SyncIdentifier(container) else {
             throw QuireError(
-                .invalidFormat, "“\(Self.file)” has no valid identifier.",
+                .invalidFormat, "“\(Self.file)” does not contain a valid identifier.",
                 file: Self.file.path, value: container)
         }
         return id
@@ -188,7 +189,7 @@ struct SyncContainerDescription: Codable {
         } catch let error as QuireError where error.code == .wrongKey {
             throw QuireError(
                 .wrongKey,
-                "The password does not open the shared document: it is another one, or “\(Self.file)” is damaged.",
+                "The password does not open the shared document: it is wrong, or “\(Self.file)” is damaged.",
                 file: Self.file.path, underlying: error)
         }
         let cipher = SyncCipher(container: try identifier(), secret: secret)
@@ -252,14 +253,14 @@ struct SyncContainerDescription: Codable {
     private func damage() -> QuireError {
         QuireError(
             .invalidFormat,
-            "“\(Self.file)” is damaged, or was changed without a key; restore it from a copy, so that other machines can join.",
+            "“\(Self.file)” is damaged, or was changed without a key; restore it from a backup so that other machines can join.",
             file: Self.file.path)
     }
 
     private func foreignError() -> QuireError {
         QuireError(
             .syncedContentReplaced,
-            "The folder contains another shared document than the one that the store belongs to.",
+            "The folder contains a different shared document from the one the store belongs to.",
             file: Self.file.path)
     }
 

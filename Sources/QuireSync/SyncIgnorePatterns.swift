@@ -1,26 +1,27 @@
 import Foundation
 import QuireSystem
 
-/// Patterns of the files that a sync tool must not carry, for a folder that has documents or stores themselves in it.
+/// Patterns of files that a sync tool must not carry, for a folder that contains documents or stores.
 ///
-/// A document that is edited on two machines belongs outside of such a folder, and is kept the same by ``SyncContainer``. Others may be
-/// carried as files, while they are closed. What lies beside them while they are open must stay where it is: a write-ahead log without
-/// its store, or a store with the log of another machine, is a damaged store, and a lock file that another machine removes is no lock.
+/// Keep a document that is edited on two machines outside such a folder, and synchronize it with ``SyncContainer``. Other
+/// documents may be carried as files while they are closed. The files beside them while they are open must stay on their machine:
+/// a write-ahead log without its store, or a store with the log of another machine, is a damaged store, and a lock file that
+/// another machine removes does not lock anything.
 ///
 /// ```swift
 /// try SyncIgnorePatterns().writeSyncthingIgnoreFile(in: "/home/ada/Sync")
 /// ```
 ///
-/// A document's versions are part of it, and match none: each is complete, and is never changed. Of a draft, which has changes that
-/// could not be saved, the large files match: they belong to the machine on which the document was open.
+/// A document's versions are part of it and match no pattern: each is complete and never changes. The large files of a draft,
+/// which contains unsaved changes, match: they belong to the machine on which the document was open.
 public struct SyncIgnorePatterns: Sendable, Hashable {
-    /// A pattern of names in any folder, with `*` and `?` for characters other than `/`. What is in a folder that it matches is ignored
-    /// too. The first pattern that matches decides.
+    /// A pattern of names in any folder, with `*` and `?` for characters other than `/`. The content of a matching folder is
+    /// ignored too. The first pattern that matches decides.
     public struct Pattern: Sendable, Hashable {
         /// The pattern.
         public let glob: String
-        /// Whether a matching file may be deleted with its folder, when another machine has deleted that. Those that may not are all
-        /// that there is of something saved or typed.
+        /// Whether a matching file may be deleted with its folder, if another machine has deleted the folder. Files that may not
+        /// are the only copy of saved or typed data.
         public let isDeletedWithFolder: Bool
 
         init(_ glob: String, isDeletedWithFolder: Bool = false) {
@@ -32,17 +33,18 @@ public struct SyncIgnorePatterns: Sendable, Hashable {
         public var syncthingLine: String { isDeletedWithFolder ? "(?d)" + glob : glob }
     }
 
-    /// The extensions of documents' names that are known, without the dot.
+    /// The known extensions of documents, without the dot.
     public static let documentExtensions = ["quire"]
-    /// The extensions of stores' names that are known, without the dot.
+    /// The known extensions of stores, without the dot.
     public static let storeExtensions = ["sqlite", "sqlite3", "db", "store"]
 
     /// The patterns, in the order in which they are tried.
     public let patterns: [Pattern]
 
-    /// Makes the patterns for documents and stores whose names have one of the extensions.
+    /// Creates the patterns for documents and stores whose names have one of the extensions.
     ///
-    /// - Throws: `QuireError` with code `invalidValue` if an extension has other characters than letters, digits, `-` and `_`.
+    /// - Throws: `QuireError` with code `invalidValue` if an extension contains characters other than letters, digits, `-` and
+    ///   `_`.
     public init(
         documentExtensions: [String] = Self.documentExtensions,
         storeExtensions: [String] = Self.storeExtensions
@@ -50,7 +52,7 @@ public struct SyncIgnorePatterns: Sendable, Hashable {
         for name in documentExtensions + storeExtensions where !Self.isValidExtension(name) {
             throw QuireError(
                 .invalidValue,
-                "“\(name)” is not an extension of file names: give letters and digits, without a dot."
+                "“\(name)” is not a file name extension; specify letters and digits, without a dot."
             )
         }
         let uuid = "????????-????-????-????-????????????"
@@ -83,23 +85,23 @@ public struct SyncIgnorePatterns: Sendable, Hashable {
 
     // MARK: - Syncthing
 
-    /// The name of the file in which Syncthing looks for patterns, in the folder that it carries.
+    /// The name of the file in which Syncthing looks for patterns, in the folder that it shares.
     public static let syncthingFileName = ".stignore"
 
     private static let begin = "// BEGIN QUIRE: files of open documents and stores"
     private static let end = "// END QUIRE"
     private static let maximumSize = 1 << 20
 
-    /// Adds the patterns to the `.stignore` of a folder that Syncthing carries, between two lines that mark them. The file is made if
-    /// there is none, and is replaced atomically. Everything else in it stays as it is.
+    /// Adds the patterns to the `.stignore` of a folder that Syncthing shares, between two lines that mark them. The file is
+    /// created if it does not exist, and replaced atomically. The rest of its content is unchanged.
     ///
-    /// They come first, where they are decisive whatever the others are; marked lines that were moved stay where they are. Each
-    /// machine needs them, because Syncthing does not carry the file.
+    /// The patterns come first, where they take precedence over all others; marked lines that were moved stay where they are.
+    /// Each machine needs them, because Syncthing does not carry the file.
     ///
-    /// - Returns: The lines that were missing. If there are none the file is not written.
-    /// - Throws: `QuireError` with code `notFound` if there is no folder; `invalidValue` if not this folder but one above it is the one
-    ///   that Syncthing carries; `invalidFormat` if the file is a symbolic link, is larger than 1 MiB, or has one of the two marking
-    ///   lines without the other; `readOnly`, `outOfSpace` or `inputOutput` if it cannot be read or written.
+    /// - Returns: The lines that were missing. If there are none, the file is not written.
+    /// - Throws: `QuireError` with code `notFound` if the folder does not exist; `invalidValue` if Syncthing shares a folder
+    ///   above this one instead; `invalidFormat` if the file is a symbolic link, is larger than 1 MiB, or contains only one of
+    ///   the two marking lines; `readOnly`, `outOfSpace` or `inputOutput` if it cannot be read or written.
     @discardableResult
     public func writeSyncthingIgnoreFile(in folder: String) throws -> [String] {
         let folder = FileSystem.absolute(folder)
@@ -115,7 +117,7 @@ public struct SyncIgnorePatterns: Sendable, Hashable {
         guard let (new, added) = adding(to: old ?? Data()) else {
             throw QuireError(
                 .invalidFormat,
-                "“\(path)” has one of the lines “\(Self.begin)” and “\(Self.end)” without the other; remove it, and try again.",
+                "“\(path)” contains only one of the lines “\(Self.begin)” and “\(Self.end)”; remove it, and try again.",
                 file: path)
         }
         if !added.isEmpty { try AtomicFileReplace.replace(path, beneath: folder, with: new) }
@@ -133,7 +135,7 @@ public struct SyncIgnorePatterns: Sendable, Hashable {
         if top == folder { return }
         throw QuireError(
             .invalidValue,
-            "“\(folder)” is in the folder “\(top)” that Syncthing carries, and only the \(syncthingFileName) of that one is read; give that folder.",
+            "“\(folder)” is in “\(top)”, the folder that Syncthing shares; Syncthing reads only the \(syncthingFileName) there. Specify that folder.",
             file: folder)
     }
 

@@ -1,53 +1,56 @@
 public import Quire
 public import QuireSQLite
 
-/// Keeps a store the same as its replicas on other machines, in the background.
+/// Synchronizes a store with its replicas on other machines, in the background.
 ///
 /// ```swift
 /// var description = PersistentStoreDescription(path: "Library.sqlite")
 /// description.syncOptions = SyncOptions(contentName: "Library", folder: "/home/ada/Sync")
 /// ```
 ///
-/// The store is open at once, and stays what it is while the folder cannot be reached: there is no other local store to fall back
-/// to, and nothing to wait for. When the folder is there, the store joins the document of that name in it, or makes it. From then on
-/// what is saved is sent, and what others have sent is merged; contexts with ``ManagedObjectContext/automaticallyMergesChangesFromParent``
-/// merge it, and others by ``PersistentStoreCoordinator/didImportChangesNotification``.
+/// The store opens at once and stays usable while the folder cannot be reached: it is the only local store, so nothing has to
+/// wait or fall back. When the folder is available, the store joins the document of that name in it, or creates it. From then on
+/// saved changes are sent and the changes of other replicas are merged; contexts with
+/// ``ManagedObjectContext/automaticallyMergesChangesFromParent`` merge them, and others on
+/// ``PersistentStoreCoordinator/didImportChangesNotification``.
 ///
-/// Two machines that both make the document, because the files of neither have arrived at the other, end with the one that the
-/// carrier keeps: the other one's store joins it, and its objects are merged.
+/// If two machines both create the document before the files of either reach the other, the one that the carrier keeps wins: the
+/// other one's store joins it, and its objects are merged.
 ///
-/// If another shared document comes to be in the folder, as when the folder becomes another account's, or the shared document is
-/// removed, nothing happens to the store: it keeps its objects, and `PersistentStoreCoordinator.syncAvailabilityDidChangeNotification`
-/// says why it is not synchronized any more. What to do then is the program's decision: open another store for that account, or
+/// If the folder comes to contain another shared document, for example after a change of account, or the shared document is
+/// removed, the store is unchanged: it keeps its objects, and `PersistentStoreCoordinator.syncAvailabilityDidChangeNotification`
+/// gives the reason why it is no longer synchronized. The program decides what to do then: open another store for that account,
+/// or leave and join.
 /// leave and join.
 public struct SyncOptions: Sendable {
     /// The name of the shared document. Its files are in a folder `NAME.quiresync`.
     public var contentName: String
     /// The path of the folder that is carried between machines.
     public var folder: String
-    /// The identifier of the shared document, if it must be a certain one; `nil` for the one that is in the folder, or is made there.
+    /// The identifier of the required shared document; `nil` for the one that is in the folder, or is created there.
     public var containerIdentifier: SyncIdentifier?
-    /// Whether the store is made anew from the folder when it is opened; see ``SyncContainer/rebuildFromSyncedContent(discardsMissing:)``.
+    /// Whether the store is rebuilt from the folder when it is opened; see
+    /// ``SyncContainer/rebuildFromSyncedContent(discardsMissing:)``.
     public var rebuildsFromSyncedContent = false
-    /// The password with which the files in the folder are encrypted; `nil` if they are not. It is used to make or join the document,
-    /// and is not needed any more when the store has its key. A document that is not encrypted is not joined with a password, and with
-    /// a wrong one the store stays a local one until it is opened again.
+    /// The password that encrypts the files in the folder; `nil` if they are not encrypted. It is used to create or join the
+    /// document, and is no longer needed once the store has the key. A store with a password does not join an unencrypted
+    /// document, and with a wrong one it stays local until it is opened again.
     public var password: String?
-    /// Whether the objects of a protected store may be sent to a folder that is not encrypted. Without it such a store stays a local
-    /// one, and its availability has an error with code `protectionUnavailable`.
+    /// Whether the objects of a protected store may be sent to an unencrypted folder. Otherwise such a store stays local, and its
+    /// availability has an error with code `protectionUnavailable`.
     public var allowsUnencryptedFolder = false
-    /// The patterns of files of a document's additional content that this replica leaves out; see
-    /// ``SyncContainer/setExcludedFiles(_:)``. `nil` for those that it has.
+    /// The patterns of additional content files that this replica excludes; see ``SyncContainer/setExcludedFiles(_:)``. `nil` for
+    /// its current patterns.
     public var excludedFiles: [String]?
-    /// The seconds after which files are looked for although no change of the folder was reported.
+    /// The seconds after which the folder is read even if no change was reported.
     public var interval: Double = 30
 
-    /// The merge policies of attributes, by the names of entity and attribute; they override those that the model declares.
+    /// The merge policies of attributes, by the names of entity and attribute; they override the policies in the model.
     public var policies: [String: [String: SyncPolicy]] = [:]
-    /// Policies of one's own, by the names of entity and attribute.
+    /// Custom policies, by the names of entity and attribute.
     public var resolvers: [String: [String: SyncResolver]] = [:]
 
-    /// Names a shared document.
+    /// Creates options for a shared document in a folder.
     public init(
         contentName: String, folder: String, password: String? = nil,
         containerIdentifier: SyncIdentifier? = nil
@@ -60,10 +63,10 @@ public struct SyncOptions: Sendable {
 }
 
 extension SQLiteStoreOptions {
-    /// The options of synchronization; `nil` if the store is not synchronized. Setting it sets ``tracksHistory`` and
-    /// ``postsRemoteChanges`` too.
+    /// The synchronization options; `nil` if the store is not synchronized. Setting them also sets ``tracksHistory`` and
+    /// ``postsRemoteChanges``.
     ///
-    /// Stores in memory, and those that are opened read-only, are not synchronized.
+    /// In-memory stores and stores that are opened read-only are not synchronized.
     public var syncOptions: SyncOptions? {
         get { serviceProvider as? SyncOptions }
         set {
@@ -78,7 +81,7 @@ extension SQLiteStoreOptions {
 }
 
 extension PersistentStoreDescription {
-    /// The options of synchronization of a SQLite store; see ``SQLiteStoreOptions/syncOptions``.
+    /// The synchronization options of a SQLite store; see ``SQLiteStoreOptions/syncOptions``.
     public var syncOptions: SyncOptions? {
         get { sqliteOptions.syncOptions }
         set { sqliteOptions.syncOptions = newValue }
@@ -87,7 +90,7 @@ extension PersistentStoreDescription {
 
 extension PersistentStoreCoordinator {
     /// The synchronization of the store that was added with ``SQLiteStoreOptions/syncOptions``: for its conflicts and its status.
-    /// `nil` without one, or while its folder has not been reached yet.
+    /// `nil` if no store was, or while its folder has not been reached yet.
     public var syncContainer: SyncContainer? {
         services.withLock { services in
             services.values.lazy.compactMap { ($0 as? SyncSession)?.container }.first

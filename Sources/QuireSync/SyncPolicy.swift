@@ -1,7 +1,7 @@
 internal import Quire
 public import QuireModel
 
-/// The merge policy of an attribute's values that were set on several machines without knowledge of each other.
+/// The merge policy for an attribute's values that were set concurrently on several machines.
 ///
 /// Declare it in the model, as the entry `syncPolicy` of the attribute's user info with the name of a case, or in code, as an
 /// argument of ``SyncContainer``:
@@ -15,37 +15,38 @@ public import QuireModel
 ///     coordinator: coordinator, transport: transport, policies: ["Book": ["copies": .counter]])
 /// ```
 ///
-/// A value that is set with knowledge of another one replaces it under all policies but ``counter``. Machines may have different
-/// policies, as during an update: all have the same values in the end.
+/// A value that was set with knowledge of another one replaces it under all policies but ``counter``. Machines may have different
+/// policies, for example during an update: all end with the same values.
 ///
-/// Relationships need none: an unordered one is merged as a set, object by object, an ordered one as a list.
+/// Relationships do not have policies: an unordered relationship is merged as a set, object by object, an ordered one as a list.
 public enum SyncPolicy: String, Sendable, Hashable, CaseIterable {
     /// The value that was set last is kept; the other one is a conflict.
     case lastWriter
-    /// The greatest value is kept, and there is no conflict. For numbers, dates, texts, which are compared by their UTF-8 bytes, and
-    /// truth values.
+    /// The greatest value is kept, without a conflict. For numbers, dates, Booleans, and strings, which are compared by their
+    /// UTF-8 bytes.
     case maximum
-    /// The least value is kept, and there is no conflict. For numbers, dates, texts, which are compared by their UTF-8 bytes, and
-    /// truth values.
+    /// The least value is kept, without a conflict. For numbers, dates, Booleans, and strings, which are compared by their UTF-8
+    /// bytes.
     case minimum
-    /// The differences that changes make are added up, and there is no conflict. For numbers.
+    /// The differences of all changes are added up, without a conflict. For numbers.
     ///
-    /// What the first value of a new object exceeds the default value by is a difference, too. Null counts as 0 and stays null until
-    /// somebody counts. The sum of integers and decimals is exact; one that is out of the attribute's range is shown as its limit,
-    /// and is not lost. Floating-point numbers are rounded. If the policy is declared in the model, undo subtracts what was added on
-    /// this machine and keeps increments from others.
+    /// The amount by which the first value of a new object exceeds the default value is a difference, too. Null counts as 0 and
+    /// stays null until the first increment. The sum of integers and decimals is exact; a sum outside the attribute's range is
+    /// shown as the limit of the range and is not lost. Floating-point numbers are rounded. If the policy is declared in the
+    /// model, undo subtracts the increments of this machine and keeps those of others.
     case counter
-    /// Changes of different lines are merged. If two change the same lines, or insert at the same place, it is a conflict, as under
-    /// ``lastWriter``, and so it is for texts of more than 256 KiB or with more than 1,000 changed lines.
+    /// Changes of different lines are merged. If two change the same lines, or insert at the same place, they conflict, as under
+    /// ``lastWriter``; so do texts of more than 256 KiB or with more than 1,000 changed lines.
     case text
 }
 
-/// Decides about two values of an attribute that were set without knowledge of each other, like a ``SyncPolicy`` of one's own.
+/// Merges two values of an attribute that were set concurrently, as a custom ``SyncPolicy``.
 ///
-/// It is given the value that both were made from, if that is known, and the two values, the later one last, and answers with the
-/// value that is to replace both, on all machines; with `nil` the later one is kept, and the other one is a conflict. It is asked on
-/// the machine that has set the later value.
+/// Receives the value from which both were derived, if it is known, and the two values, the later one last. Returns the value
+/// that replaces both on all machines, or `nil` to keep the later one and list the other as a conflict. It runs on the machine
+/// that set the later value.
 ///
+/// It is called within a transaction of the store, on a separate queue, so it must not use the store.
 /// It is called within a transaction of the store, on a queue of its own, so it must not use the store.
 public typealias SyncResolver =
     @Sendable (_ base: AttributeValue?, _ earlier: AttributeValue, _ later: AttributeValue) ->
@@ -106,7 +107,7 @@ struct SyncPolicies: Sendable {
         guard let entity = layout.entity(named: name) else {
             throw QuireError(
                 .unknownEntity,
-                "A policy of synchronization is given for entity “\(name)”, which the model does not have.",
+                "A synchronization policy is specified for entity “\(name)”, which is not in the model.",
                 entity: name)
         }
         for property in properties {
@@ -115,7 +116,7 @@ struct SyncPolicies: Sendable {
             }
             throw QuireError(
                 .unknownKey,
-                "A policy of synchronization is given for “\(property)” of \(name), which is not an attribute; give it for an attribute, or for an element of a composite one.",
+                "A synchronization policy is specified for “\(property)” of \(name), which is not an attribute; specify it for an attribute, or for an element of a composite.",
                 entity: name, property: property)
         }
     }
@@ -142,7 +143,7 @@ struct SyncPolicies: Sendable {
         guard case .string(let text) = value, let policy = SyncPolicy(rawValue: text) else {
             let names = SyncPolicy.allCases.map(\.rawValue).joined(separator: ", ")
             throw invalid(
-                entity, name, "has an unknown policy of synchronization; there are: \(names)")
+                entity, name, "has an unknown synchronization policy; the policies are \(names)")
         }
         return policy
     }
@@ -154,7 +155,7 @@ struct SyncPolicies: Sendable {
         {
             throw invalid(
                 entity, attribute.name,
-                "is a composite, which has no policy of synchronization; declare those of its elements"
+                "is a composite, which cannot have a synchronization policy; declare policies for its elements"
             )
         }
     }
@@ -166,12 +167,12 @@ struct SyncPolicies: Sendable {
         guard policy.fits(slot.attribute?.type ?? .undefined) else {
             throw invalid(
                 entity, slot.name,
-                "is of a type that the policy of synchronization “\(policy.rawValue)” does not fit")
+                "has a type that the synchronization policy “\(policy.rawValue)” does not support")
         }
         // An object's identity is decided by the values that rows have been given, not by sums.
         let isUnique = entity.uniquenessConstraints.contains { $0.properties.contains(slot.name) }
         if policy == .counter, isUnique || SyncModel.identity(of: entity).contains(slot.name) {
-            throw invalid(entity, slot.name, "is unique, so that it cannot be a counter")
+            throw invalid(entity, slot.name, "must be unique, so it cannot be a counter")
         }
     }
 
@@ -181,7 +182,7 @@ struct SyncPolicies: Sendable {
         if slot.isStored, !slot.isDerived { return }
         throw invalid(
             entity, slot.name,
-            "has a policy of synchronization, but is transient or derived, so that it is not synchronized"
+            "has a synchronization policy, but is not synchronized because it is transient or derived"
         )
     }
 

@@ -6,11 +6,11 @@ import QuireSystem
 
 /// Whether a store that was added with ``SyncOptions`` is being synchronized.
 public enum SyncAvailability: Sendable {
-    /// The folder is there, and the last round succeeded.
+    /// The folder is available, and the last round succeeded.
     case available
-    /// The store is used as a local one. The error says why: `storeUnavailable` or `notFound` while the folder is not there;
-    /// `syncedContentReplaced` if another shared document is in it; `syncedContentRemoved` if the document was removed from it; others
-    /// as of ``SyncContainer/synchronize()``.
+    /// The store is used as a local one. The error is the reason: `storeUnavailable` or `notFound` while the folder is not
+    /// available; `syncedContentReplaced` if it contains another shared document; `syncedContentRemoved` if the document was
+    /// removed from it; others as for ``SyncContainer/synchronize()``.
     case unavailable(QuireError)
 
     /// The key of the `userInfo` of `PersistentStoreCoordinator.syncAvailabilityDidChangeNotification`.
@@ -18,8 +18,8 @@ public enum SyncAvailability: Sendable {
 }
 
 extension PersistentStoreCoordinator {
-    /// Posted on any thread when synchronization by ``SyncOptions`` begins to succeed or to fail, or fails for another reason. Its object
-    /// is the coordinator; its `userInfo` has a ``SyncAvailability``.
+    /// Posted on any thread when synchronization by ``SyncOptions`` begins to succeed or to fail, or fails for another reason.
+    /// Its object is the coordinator; its `userInfo` contains a ``SyncAvailability``.
     public static let syncAvailabilityDidChangeNotification = Notification.Name(
         "QuireSyncAvailabilityDidChange")
 }
@@ -160,7 +160,8 @@ final class SyncSession: StoreService {
             try SyncContainer.checkProtection(of: store)
         }
         guard FileSystem.exists(parent) else {
-            throw QuireError(.storeUnavailable, "There is no folder “\(parent)”.", file: parent)
+            throw QuireError(
+                .storeUnavailable, "The folder “\(parent)” does not exist.", file: parent)
         }
         let transport = try FolderTransport(
             folder: FileSystem.path(parent, options.contentName + ".quiresync"), creates: true)

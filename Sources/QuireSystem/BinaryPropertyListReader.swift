@@ -51,7 +51,7 @@ package struct BinaryPropertyListReader {
         guard trailer >= 9, bytes.starts(with: Data("bplist0".utf8)) else {
             throw Self.damaged(name, "it is not a binary property list")
         }
-        let contradiction = Self.damaged(name, "its last bytes contradict its size")
+        let contradiction = Self.damaged(name, "its trailer does not match its size")
         func number(_ position: Int) throws -> Int {
             var value: UInt64 = 0
             for index in 0..<8 { value = value << 8 | UInt64(bytes[trailer + position + index]) }
@@ -77,7 +77,8 @@ package struct BinaryPropertyListReader {
 
     package static func damaged(_ name: String, _ reason: String) -> QuireError {
         QuireError(
-            .invalidFormat, "“\(name)” is damaged or of another format: \(reason).", file: name)
+            .invalidFormat, "“\(name)” is damaged or has a different format: \(reason).", file: name
+        )
     }
 
     private func damaged(_ reason: String) -> QuireError { Self.damaged(name, reason) }
@@ -117,13 +118,13 @@ package struct BinaryPropertyListReader {
         size.values += added.values
         size.bytes += added.bytes
         if size.values > maximumSize.values || size.bytes > maximumSize.bytes {
-            throw damaged("its values share one another so often that it is far too large")
+            throw damaged("it would be far too large with its shared values expanded")
         }
     }
 
     private mutating func object(at offset: Int, depth: Int) throws -> ArchiveValue {
         guard offset >= 8, offset < tableOffset else {
-            throw damaged("a value is outside of it")
+            throw damaged("a value is outside the file")
         }
         let marker = bytes[offset]
         let low = Int(marker & 0x0F)
@@ -133,7 +134,7 @@ package struct BinaryPropertyListReader {
             case 0x00: return .null
             case 0x08: return .boolean(false)
             case 0x09: return .boolean(true)
-            default: throw damaged("it has a value of an unknown kind")
+            default: throw damaged("it contains a value of an unknown kind")
             }
         case 0x1: return try integer(at: offset + 1, size: 1 << low)
         case 0x2:
@@ -145,10 +146,10 @@ package struct BinaryPropertyListReader {
                             bitPattern: UInt32(
                                 truncatingIfNeeded: try bits(at: offset + 1, size: 4)))))
             case 3: return .real(Double(bitPattern: try bits(at: offset + 1, size: 8)))
-            default: throw damaged("it has a number of an unknown kind")
+            default: throw damaged("it contains a number of an unknown kind")
             }
         case 0x3:
-            guard low == 3 else { throw damaged("it has a date of an unknown kind") }
+            guard low == 3 else { throw damaged("it contains a date of an unknown kind") }
             return .date(Double(bitPattern: try bits(at: offset + 1, size: 8)))
         case 0x4:
             let (start, count) = try extent(at: offset, low: low, width: 1)
@@ -166,7 +167,7 @@ package struct BinaryPropertyListReader {
             }
             return .string(String(decoding: units, as: UTF16.self))
         case 0x8:
-            guard low < 8 else { throw damaged("it has a reference that is too long") }
+            guard low < 8 else { throw damaged("it contains a reference that is too long") }
             return .reference(try unsigned(at: offset + 1, size: low + 1))
         case 0xA, 0xB, 0xC:
             let (start, count) = try extent(at: offset, low: low, width: referenceSize)
@@ -174,7 +175,7 @@ package struct BinaryPropertyListReader {
         case 0xD:
             let (start, count) = try extent(at: offset, low: low, width: 2 * referenceSize)
             return .dictionary(try entries(start, count, depth: depth))
-        default: throw damaged("it has a value of an unknown kind")
+        default: throw damaged("it contains a value of an unknown kind")
         }
     }
 
@@ -198,7 +199,7 @@ package struct BinaryPropertyListReader {
             let value = try unsigned(
                 at: start + (count + index) * referenceSize, size: referenceSize)
             guard case .string(let text) = try object(key, depth: depth + 1) else {
-                throw damaged("a key is not a text")
+                throw damaged("a key is not a string")
             }
             result.append(.init(text, try object(value, depth: depth + 1)))
         }
@@ -238,13 +239,13 @@ package struct BinaryPropertyListReader {
             if high == .max, low > UInt64(Int64.max) { return .integer(Int64(bitPattern: low)) }
             // More than 64 signed bits can hold.
             return .real(Double(Int64(bitPattern: high)) * 0x1p64 + Double(low))
-        default: throw damaged("it has a number of an unknown kind")
+        default: throw damaged("it contains a number of an unknown kind")
         }
     }
 
     private func bits(at offset: Int, size: Int) throws -> UInt64 {
         guard offset >= 0, offset <= bytes.count - size else {
-            throw damaged("a value is outside of it")
+            throw damaged("a value is outside the file")
         }
         var value: UInt64 = 0
         for index in 0..<size { value = value << 8 | UInt64(bytes[offset + index]) }
@@ -253,7 +254,7 @@ package struct BinaryPropertyListReader {
 
     private func unsigned(at offset: Int, size: Int) throws -> Int {
         guard let number = Int(exactly: try bits(at: offset, size: size)) else {
-            throw damaged("it has a number that is too large")
+            throw damaged("it contains a number that is too large")
         }
         return number
     }

@@ -109,7 +109,7 @@ package struct FileLocation {
     }
 
     private static func outsideError(_ path: String, _ root: String) -> QuireError {
-        QuireError(.invalidFormat, "“\(path)” is not in “\(root)”, where it should be.", file: path)
+        QuireError(.invalidFormat, "“\(path)” is not in “\(root)”.", file: path)
     }
 
     /// The error for the first folder of a path that is a symbolic link.
@@ -218,7 +218,7 @@ extension FileInformation {
             }
         return QuireError(
             .invalidFormat,
-            "“\(path)” is \(kindName), where only \(needed) can be used; remove it, or put what belongs there in its place.",
+            "“\(path)” is \(kindName), but must be \(needed); remove it, or replace it with the original.",
             file: path)
     }
 }

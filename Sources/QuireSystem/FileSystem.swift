@@ -138,7 +138,7 @@ package enum FileSystem {
     ///   a folder.
     package static func makeFolder(
         _ path: String, beneath root: String? = nil, withIntermediates: Bool = false,
-        orFailTo action: String = "make the folder"
+        orFailTo action: String = "create the folder"
     ) throws {
         func make() throws -> Int32 {
             do {
@@ -165,7 +165,7 @@ package enum FileSystem {
     /// Creates a folder. Its parent must exist.
     package static func makeFolder(_ location: FileLocation) throws {
         if location.withName({ mkdirat($0, $1, 0o777) }) != 0 {
-            throw failure("make the folder", location.path)
+            throw failure("create the folder", location.path)
         }
     }
 
@@ -329,7 +329,7 @@ extension FileSystem {
         if url.isFileURL { return absolute(url.path) }
         throw QuireError(
             .invalidValue,
-            "“\(url.absoluteString)” is not the URL of a file; make one by URL(fileURLWithPath:).",
+            "“\(url.absoluteString)” is not a file URL; create one with URL(fileURLWithPath:).",
             file: url.absoluteString)
     }
 

@@ -18,7 +18,7 @@ extension FileSystem {
         switch number {
         case ENOENT:
             code = .notFound
-            message = "There is no “\(path)”."
+            message = "“\(path)” does not exist."
         case EEXIST, ENOTEMPTY:
             code = .alreadyExists
             message = "“\(path)” already exists; remove it or choose another name."
@@ -27,14 +27,14 @@ extension FileSystem {
             message = "Could not \(action) “\(path)”: \(text). Free some space and try again."
         case EROFS, EACCES, EPERM:
             code = .readOnly
-            message = "Could not \(action) “\(path)”: \(text). Check who may read and write there."
+            message = "Could not \(action) “\(path)”: \(text). Check the permissions there."
         case EMFILE, ENFILE:
             code = .inputOutput
             message =
                 "Could not \(action) “\(path)”: \(tooManyOpenFiles(number))"
         case ENOTDIR:
             code = .notFound
-            message = "Could not \(action) “\(path)”: a part of the path is not a folder."
+            message = "Could not \(action) “\(path)”: part of the path is not a folder."
         default:
             code = .inputOutput
             message = "Could not \(action) “\(path)”: \(text)."

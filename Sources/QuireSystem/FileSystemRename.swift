@@ -21,7 +21,7 @@ extension FileSystem {
         guard number == EXDEV else { return failure("rename to", new.path, errno: number) }
         return QuireError(
             .unsupported,
-            "“\(old.path)” cannot be moved to “\(new.path)”, because that is on another file system. Copy it there, and "
+            "“\(old.path)” cannot be moved to “\(new.path)”, because the new path is on another file system. Copy it there, and "
                 + "remove the original.",
             file: new.path, underlying: POSIXError(.EXDEV))
     }

@@ -364,7 +364,7 @@ extension OpenFile {
             if size <= Int64(limit) { return }
             throw QuireError(
                 .invalidFormat,
-                "“\(path)” has more than \(limit) bytes, which is too much for what it should be; restore it from a copy.",
+                "“\(path)” exceeds the limit of \(limit) bytes for this kind of file; restore it from a backup.",
                 file: path)
         }
         try checkSize(information.size)

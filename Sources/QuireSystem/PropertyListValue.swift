@@ -6,19 +6,19 @@ public import Foundation
 /// try store.setMetadata(["name": "Library", "shelves": 12], forKey: "com.example.state")
 /// ```
 public indirect enum PropertyListValue: Sendable, Hashable {
-    /// A text.
+    /// A string.
     case string(String)
     /// An integer.
     case integer(Int64)
     /// A floating-point number.
     case real(Double)
-    /// True or false.
+    /// A Boolean.
     case boolean(Bool)
     /// Bytes.
     case data(Data)
     /// A point in time.
     case date(Date)
-    /// Values in an order.
+    /// An array of values.
     case array([PropertyListValue])
     /// Values by key.
     case dictionary([String: PropertyListValue])
@@ -28,34 +28,34 @@ extension PropertyListValue: ExpressibleByStringLiteral, ExpressibleByIntegerLit
     ExpressibleByFloatLiteral, ExpressibleByBooleanLiteral, ExpressibleByArrayLiteral,
     ExpressibleByDictionaryLiteral
 {
-    /// A text.
+    /// Creates a string.
     public init(stringLiteral value: String) { self = .string(value) }
-    /// An integer.
+    /// Creates an integer.
     public init(integerLiteral value: Int64) { self = .integer(value) }
-    /// A floating-point number.
+    /// Creates a floating-point number.
     public init(floatLiteral value: Double) { self = .real(value) }
-    /// True or false.
+    /// Creates a Boolean.
     public init(booleanLiteral value: Bool) { self = .boolean(value) }
-    /// Values in an order.
+    /// Creates an array.
     public init(arrayLiteral elements: PropertyListValue...) { self = .array(elements) }
-    /// Values by key; of equal keys the last counts.
+    /// Creates a dictionary; the last of several values for a key is kept.
     public init(dictionaryLiteral elements: (String, PropertyListValue)...) {
         self = .dictionary(Dictionary(elements, uniquingKeysWith: { $1 }))
     }
 }
 
 extension PropertyListValue {
-    /// The text, if it is one.
+    /// The string; `nil` for other kinds.
     public var string: String? { if case .string(let text) = self { text } else { nil } }
-    /// The integer, if it is one.
+    /// The integer; `nil` for other kinds.
     public var integer: Int64? { if case .integer(let number) = self { number } else { nil } }
-    /// The bytes, if it is bytes.
+    /// The bytes; `nil` for other kinds.
     public var data: Data? { if case .data(let data) = self { data } else { nil } }
-    /// The values in an order, if it is such.
+    /// The array; `nil` for other kinds.
     public var array: [PropertyListValue]? {
         if case .array(let values) = self { values } else { nil }
     }
-    /// The values by key, if it is such.
+    /// The dictionary; `nil` for other kinds.
     public var dictionary: [String: PropertyListValue]? {
         if case .dictionary(let values) = self { values } else { nil }
     }
@@ -128,7 +128,7 @@ extension PropertyListValue {
             var reader = try BinaryPropertyListReader(data, name: name)
             guard let value = Self(try reader.value()) else {
                 throw BinaryPropertyListReader.damaged(
-                    name, "it has a value that no property list has")
+                    name, "it contains a value that property lists do not support")
             }
             self = value
             return
@@ -149,7 +149,7 @@ extension PropertyListValue {
         if data.count > maximumTextSize { return "it is far too large" }
         return data.withUnsafeBytes { bytes in
             // UTF-16 would defeat the checks below.
-            if bytes.contains(0) { return "it is not a property list in UTF-8" }
+            if bytes.contains(0) { return "it is not a UTF-8 property list" }
             let start = bytes.starts(with: [0xEF, 0xBB, 0xBF]) ? 3 : 0
             let first = bytes.dropFirst(start).first { !isSpace($0) }
             let isXML = first == UInt8(ascii: "<")

@@ -4,7 +4,8 @@ package import Foundation
 extension QuireError {
     /// There is nothing at a path. `kind`: what should be there.
     package static func notFound(_ kind: String? = nil, at path: String) -> QuireError {
-        QuireError(.notFound, "There is no \(kind.map { $0 + " " } ?? "")“\(path)”.", file: path)
+        QuireError(
+            .notFound, "\(kind.map { "The \($0) " } ?? "")“\(path)” does not exist.", file: path)
     }
 
     /// There is something at the path of a new file.
@@ -18,7 +19,7 @@ extension QuireError {
     package static func beingWritten(at path: String) -> QuireError {
         QuireError(
             .locked,
-            "“\(path)” is being written by another process; try again when it has finished.",
+            "Another process is writing “\(path)”; try again when it has finished.",
             file: path)
     }
 
@@ -46,7 +47,7 @@ extension QuireError {
     ) -> QuireError {
         QuireError(
             .unsupported,
-            "\(name) has the format \(format), this version reads up to \(readable); open it with a newer version.",
+            "\(name) has format \(format), but this version reads formats up to \(readable); open it with a newer version.",
             file: file)
     }
 }
@@ -66,7 +67,7 @@ extension FileSystem {
 extension Progress {
     /// Throws if the copy of a file was cancelled.
     package func checkCancelled(copying path: String) throws {
-        try checkCancelled("“\(path)” was not copied: that was cancelled.", file: path)
+        try checkCancelled("Copying “\(path)” was cancelled.", file: path)
     }
 
     /// Throws if the operation was cancelled.

@@ -15,7 +15,7 @@ public struct QuireError: Error, Sendable {
         /// The code's stable name.
         public let rawValue: String
 
-        /// Makes a code from its stable name.
+        /// Creates a code from its stable name.
         public init(rawValue: String) { self.rawValue = rawValue }
     }
 
@@ -31,14 +31,14 @@ public struct QuireError: Error, Sendable {
         public var file: String?
         /// The line in a text or the column in a format string, from 1.
         public var position: Int?
-        /// The rule that is broken.
+        /// The violated rule.
         public var rule: Rule?
-        /// The value that breaks it, as a message shows it.
+        /// The value that violates it, as a message shows it.
         public var value: String?
-        /// The URIs of other objects that are part of it: those that block a deletion.
+        /// The URIs of other objects involved: those that block a deletion.
         public var relatedObjects: [String]
 
-        /// Describes a subject by the parts that are known.
+        /// Creates a subject from the known parts.
         public init(
             entity: String? = nil, property: String? = nil, object: String? = nil,
             file: String? = nil, position: Int? = nil, rule: Rule? = nil, value: String? = nil,
@@ -57,7 +57,7 @@ public struct QuireError: Error, Sendable {
 
     /// The kind of failure.
     public var code: Code
-    /// One sentence: the failure, its subject and a remedy.
+    /// The failure, its subject and a remedy, as one or more sentences.
     public var message: String
     /// The subject of the failure.
     public var subject: Subject
@@ -66,7 +66,7 @@ public struct QuireError: Error, Sendable {
     /// The individual failures, if this error combines several.
     public var failures: [QuireError]
 
-    /// Makes an error.
+    /// Creates an error.
     public init(
         _ code: Code, _ message: String, subject: Subject = Subject(),
         underlying: (any Error)? = nil, failures: [QuireError] = []
@@ -101,7 +101,7 @@ public struct QuireError: Error, Sendable {
         self.init(code, message, subject: subject, underlying: underlying, failures: failures)
     }
 
-    /// Combines errors: the only one itself, or one error with ``failures``.
+    /// Combines errors: returns a single error itself, several as one error with ``failures``.
     ///
     /// - Precondition: `failures` is not empty.
     public static func combining(_ failures: [QuireError]) -> QuireError {
@@ -119,59 +119,59 @@ extension QuireError.Code {
     public static let notFound = Self(rawValue: "notFound")
     /// An existing file or folder would be overwritten.
     public static let alreadyExists = Self(rawValue: "alreadyExists")
-    /// The file is not of the format it should be, or is damaged.
+    /// The file does not have the required format, or is damaged.
     public static let invalidFormat = Self(rawValue: "invalidFormat")
     /// A model is inconsistent or cannot be used.
     public static let invalidModel = Self(rawValue: "invalidModel")
-    /// The given model is incompatible with the store.
+    /// The model is incompatible with the store.
     public static let incompatibleModel = Self(rawValue: "incompatibleModel")
     /// A value has the wrong type or cannot be parsed.
     public static let invalidValue = Self(rawValue: "invalidValue")
     /// An object does not satisfy its model's rules.
     public static let validation = Self(rawValue: "validation")
-    /// A key names no property of the entity.
+    /// A key is not the name of a property of the entity.
     public static let unknownKey = Self(rawValue: "unknownKey")
-    /// A name is no entity of the model.
+    /// A name is not the name of an entity of the model.
     public static let unknownEntity = Self(rawValue: "unknownEntity")
     /// A predicate or query cannot be parsed, or is not valid for the entity.
     public static let invalidQuery = Self(rawValue: "invalidQuery")
     /// A deletion is denied by a relationship's delete rule.
     public static let deleteDenied = Self(rawValue: "deleteDenied")
-    /// A migration would remove objects or values, and may not.
+    /// A migration would remove objects or values without permission.
     public static let removalDenied = Self(rawValue: "removalDenied")
     /// The object was changed in the store after it was read.
     public static let mergeConflict = Self(rawValue: "mergeConflict")
     /// Another program has replaced or removed the store's file while it was open.
     public static let storeReplaced = Self(rawValue: "storeReplaced")
-    /// A uniqueness constraint would be broken.
+    /// A uniqueness constraint would be violated.
     public static let constraintConflict = Self(rawValue: "constraintConflict")
     /// The store cannot be read or written.
     public static let storeUnavailable = Self(rawValue: "storeUnavailable")
     /// The store or document was opened for reading only.
     public static let readOnly = Self(rawValue: "readOnly")
-    /// Another process has the document open.
+    /// The store or document is in use, usually by another process.
     public static let locked = Self(rawValue: "locked")
     /// Protected data cannot be read or written, because their protection domain is locked.
     public static let protectedDataUnavailable = Self(rawValue: "protectedDataUnavailable")
-    /// A store or document cannot be protected as requested: there is no domain, or its kind cannot be sealed.
+    /// A store or document cannot be protected as requested: no domain is set up, or its kind cannot be encrypted.
     public static let protectionUnavailable = Self(rawValue: "protectionUnavailable")
-    /// The given passphrase, key file or recovery key unlocks no slot of a keybag.
+    /// The passphrase, key file or recovery key does not unlock any slot of a keybag.
     public static let wrongKey = Self(rawValue: "wrongKey")
-    /// The disk, or the user's share of it, is full.
+    /// The disk, or the user's quota, is full.
     public static let outOfSpace = Self(rawValue: "outOfSpace")
-    /// A call of the operating system failed.
+    /// A system call failed.
     public static let inputOutput = Self(rawValue: "inputOutput")
     /// The operation was cancelled.
     public static let cancelled = Self(rawValue: "cancelled")
-    /// The operation does not fit the state of the object it was called on.
+    /// The operation is not possible in the current state of the object it was called on.
     public static let invalidState = Self(rawValue: "invalidState")
     /// Transactions that a history token needs have been deleted.
     public static let historyTokenExpired = Self(rawValue: "historyTokenExpired")
-    /// A query generation is not held any more: it was too old, or others had written too much since.
+    /// A query generation has expired: it was too old, or too much had been written since.
     public static let generationExpired = Self(rawValue: "generationExpired")
-    /// Another shared document is in the folder than the one that the store is synchronized with.
+    /// The folder contains a different shared document from the one the store is synchronized with.
     public static let syncedContentReplaced = Self(rawValue: "syncedContentReplaced")
-    /// The shared document was removed from the folder on purpose.
+    /// The shared document was deliberately deleted from the folder.
     public static let syncedContentRemoved = Self(rawValue: "syncedContentRemoved")
     /// The requested operation is not supported.
     public static let unsupported = Self(rawValue: "unsupported")
@@ -188,23 +188,23 @@ extension QuireError: CustomStringConvertible, LocalizedError {
 // MARK: - Rules
 
 extension QuireError {
-    /// The rule that a value or a relationship breaks. The set is open: later versions may add rules.
+    /// The rule that a value or a relationship violates. The set is open: later versions may add rules.
     public struct Rule: RawRepresentable, Hashable, Sendable {
         /// The rule's stable name.
         public let rawValue: String
 
-        /// Makes a rule from its stable name.
+        /// Creates a rule from its stable name.
         public init(rawValue: String) { self.rawValue = rawValue }
 
-        /// There must be a value or an object.
+        /// A value or an object is required.
         public static let required = Rule(rawValue: "required")
-        /// A number or date has a least value.
+        /// A number or date must not be less than a minimum.
         public static let minimum = Rule(rawValue: "minimum")
-        /// A number or date has a greatest value.
+        /// A number or date must not be greater than a maximum.
         public static let maximum = Rule(rawValue: "maximum")
-        /// A text has a least length.
+        /// A text has a minimum length.
         public static let minimumLength = Rule(rawValue: "minimumLength")
-        /// A text has a greatest length.
+        /// A text has a maximum length.
         public static let maximumLength = Rule(rawValue: "maximumLength")
         /// A text must match a regular expression.
         public static let regularExpression = Rule(rawValue: "regularExpression")

@@ -79,7 +79,7 @@ package final class TemporarySibling: Sendable {
         }
         throw QuireError(
             .unsupported,
-            "There is no file system in memory to write to: neither XDG_RUNTIME_DIR nor /dev/shm is one."
+            "No writable in-memory file system was found: neither XDG_RUNTIME_DIR nor /dev/shm is one."
         )
     }
 
@@ -126,7 +126,7 @@ package final class TemporarySibling: Sendable {
             if FileSystem.exists(folder) {
                 // Open folders, such as the working directory, can be found after their removal.
                 throw QuireError(
-                    .notFound, "The folder of “\(reportedPath)” has been removed.",
+                    .notFound, "The folder of “\(reportedPath)” was removed.",
                     file: reportedPath)
             }
             throw FileSystem.failure("open", folder, errno: ENOENT)

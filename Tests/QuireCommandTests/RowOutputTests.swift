@@ -202,7 +202,7 @@ import Testing
         let check = try shell.output(terminal("quire check L.quire"))
         #expect(check.hasPrefix("^[32mChecked"), "\(check)")
         let error = try shell.output(terminal("quire info none.quire"))
-        #expect(error == "^[31mquire: There is no document “none.quire”.^[0m\n")
+        #expect(error == "^[31mquire: The document “none.quire” does not exist.^[0m\n")
         #expect(try shell.output("quire diff L.quire").contains("\n+ Author/p1\n"))
         #expect(try !shell.output("NO_COLOR=1 " + terminal("quire diff L.quire")).contains("^["))
     }

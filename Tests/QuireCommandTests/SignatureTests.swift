@@ -69,10 +69,10 @@ struct SignatureTests {
             [4]
             $ quire export N.quire rsa.tar --sign rsa; quire verify rsa.tar
             Exported N.quire to rsa.tar: 2 files, signed.
-            quire: “rsa.tar” is signed with a key of type ssh-rsa, and only Ed25519 signatures can be checked here. Unpack it, and use: ssh-keygen -Y verify -f ALLOWED_SIGNERS -I IDENTITY -n quire-archive -s META-INF/manifest.json.sig < META-INF/manifest.json
+            quire: “rsa.tar” is signed with a key of type ssh-rsa, but only Ed25519 signatures can be verified here. Unpack it, and run: ssh-keygen -Y verify -f ALLOWED_SIGNERS -I IDENTITY -n quire-archive -s META-INF/manifest.json.sig < META-INF/manifest.json
             [1]
             $ mkdir f; cd f; unzip -q ../bob.zip; rm N.quire/META-INF/manifest.json.sig; ssh-keygen -q -Y sign -n file -f ../ada N.quire/META-INF/manifest.json 2> /dev/null; quire verify . --allowed-signers ../allowed
-            quire: The signature of “.” was made for another purpose: its namespace is “file”, not “quire-archive”.
+            quire: The signature of “.” was created for another purpose: its namespace is “file”, not “quire-archive”.
             [4]
             $ cd f; echo >> N.quire/META-INF/manifest.json; rm N.quire/META-INF/manifest.json.sig; cp N.quire/META-INF/manifest.json m; ssh-keygen -q -Y sign -n quire-archive -f ../ada m 2> /dev/null; mv m.sig N.quire/META-INF/manifest.json.sig; rm m; quire verify . --allowed-signers ../allowed > /dev/null; echo $?; echo >> N.quire/META-INF/manifest.json; quire verify . --allowed-signers ../allowed
             0
@@ -90,11 +90,11 @@ struct SignatureTests {
             tmp:
             [2]
             $ quire export N.quire N.zip --sign none; ls N.zip
-            quire: There is no “none”.
+            quire: “none” does not exist.
             ls: cannot access 'N.zip': No such file or directory
             [2]
             $ mkdir bin; ln -s "$(command -v quire)" bin; PATH=$PWD/bin quire export N.quire N.zip --sign ada; ls -A tmp N.zip
-            quire: The archive was not written, because the program ssh-keygen, which signs it, is not installed; install OpenSSH.
+            quire: The archive was not written, because the signing program ssh-keygen is not installed; install OpenSSH.
             ls: cannot access 'N.zip': No such file or directory
             tmp:
             [2]

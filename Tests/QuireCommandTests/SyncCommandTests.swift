@@ -111,7 +111,7 @@ import Testing
         #expect(wrong.code == 5)
         #expect(
             wrong.output
-                == "quire: The password does not open the shared document: it is another one, or “container.json” is damaged.\n"
+                == "quire: The password does not open the shared document: it is wrong, or “container.json” is damaged.\n"
         )
         #expect(try shell.output("ls -A b").isEmpty)
         #expect(
@@ -301,10 +301,10 @@ import Testing
             """)
         let wrong: [(String, Int32, String)] = [
             ("nowhere", 3, "nowhere"),
-            ("empty", 3, "There is no shared document"),
+            ("empty", 3, "does not contain a shared document"),
             ("modelless", 3, "model of the shared document has not arrived"),
-            ("wrong", 4, "not the model that its name states"),
-            ("cut", 4, "damaged, or has not arrived whole"),
+            ("wrong", 4, "does not match its name"),
+            ("cut", 4, "damaged or has not arrived completely"),
             ("large", 4, "model/"),
             ("late", 1, "later version"),
         ]
@@ -334,7 +334,7 @@ import Testing
         let result = try shell.run("quire sync run b/L.quire")
         #expect(result.code == 0)
         #expect(result.output.contains("-0000000003-"), "\(result.output)")
-        #expect(result.output.contains("not whole"), "\(result.output)")
+        #expect(result.output.contains("incomplete"), "\(result.output)")
         #expect(
             result.output.contains(
                 "Sent 0 files, received 2 files: 2 objects inserted; 1 file not merged."),
@@ -372,7 +372,8 @@ import Testing
             "quire insert a/L.quire Author name=x; quire sync run a/L.quire; rm -r shared/log")
         let result = try shell.run("quire sync run a/L.quire")
         #expect(
-            result.output.contains("no longer has any files of the document"), "\(result.output)")
+            result.output.contains("no longer contains any files of the document"),
+            "\(result.output)")
         #expect(
             try shell.output("quire sync repair a/L.quire; quire sync run a/L.quire")
                 .hasSuffix("Nothing to send or receive.\n"))
@@ -411,7 +412,7 @@ import Testing
         #expect(try shell.output("ls -A shared").isEmpty)
         let other = try shell.run("quire sync run a/L.quire other")
         #expect(other.code == 1)
-        #expect(other.output.contains("another shared document"), "\(other.output)")
+        #expect(other.output.contains("different shared document"), "\(other.output)")
         #expect(try shell.output("ls other/log | wc -l") == "1\n")
         _ = try shell.output("rmdir shared; mv gone shared; quire sync run a/L.quire")
         _ = try shell.output("quire sync run b/L.quire")
@@ -511,7 +512,7 @@ import Testing
             ("repair R.sqlite", 1, "is not synchronized"),
             ("rebuild R.sqlite", 1, "is not synchronized"),
             ("retire a/L.quire first", 2, "32 hexadecimal digits"),
-            ("retire a/L.quire 0123456789abcdef0123456789abcdef", 3, "No replica"),
+            ("retire a/L.quire 0123456789abcdef0123456789abcdef", 3, "no replica"),
         ]
         for (arguments, code, sentence) in wrong {
             let result = try shell.run("quire sync \(arguments)")

@@ -48,7 +48,7 @@ import Testing
         let result = try shell.run("quire sync rebuild b/L.quire")
         #expect(result.code == 1)
         #expect(
-            result.output.contains("files that have been merged before are missing from the folder")
+            result.output.contains("files that it has merged are missing from the folder")
         )
         #expect(try count("b/L.quire", shell) == "4\n")
         let json = try shell.output("quire sync rebuild b/L.quire --discard-missing --json")
@@ -110,7 +110,7 @@ import Testing
         #expect(try shell.output("find shared -type f | grep -vc removed/ || true") == "0\n")
         let result = try shell.run("quire sync run b/L.quire")
         #expect(result.code == 1)
-        #expect(result.output.contains("was removed from the folder on purpose"))
+        #expect(result.output.contains("was deliberately deleted from the folder"))
         #expect(try shell.run("quire sync status b/L.quire").code == 1)
         for path in ["a/L.quire", "b/L.quire"] { #expect(try count(path, shell) == "3\n") }
         // It may be shared anew.

@@ -232,7 +232,7 @@ struct SealedFileTests {
             file: file.key.file, fileProtection: .complete,
             secret: try SecretMemory(randomCount: 32))
         let sentence =
-            "“a/b” was not sealed with this document's keys, or its header is damaged; restore it from a backup."
+            "“a/b” was not encrypted with this document's keys, or its header is damaged; restore it from a backup."
         let errors = [
             #expect(throws: QuireError.self) {
                 try SealedFileReader.open(sealed, path: "a/b") { _ in other }
@@ -263,13 +263,13 @@ struct SealedFileTests {
             #expect(!SealedFileHeader.isSealed(bytes))
             let error = #expect(throws: QuireError.self) { try file.open(bytes) }
             #expect(error?.code == .invalidFormat)
-            #expect(error?.message.contains("is not a sealed file") == true)
+            #expect(error?.message.contains("is not an encrypted file") == true)
         }
         var newer = try file.seal(Data())
         newer[9] = 2
         let error = #expect(throws: QuireError.self) { try file.open(newer) }
         #expect(
-            error?.message.contains("format 2, and this version of Quire reads format 1") == true)
+            error?.message.contains("format 2, but this version of Quire reads format 1") == true)
     }
 
     @Test func revokedKeyStopsReadingAndWriting() throws {

@@ -56,7 +56,7 @@ import Testing
             try ReplacingTransport(
                 FolderTransport(folder: folder.path(place.uuidString), creates: true))
         }
-        #expect(failures.contains { $0.hasPrefix("a file that is there is not created again") })
+        #expect(failures.contains { $0.hasPrefix("an existing file is not created again") })
     }
 
     // MARK: Opening

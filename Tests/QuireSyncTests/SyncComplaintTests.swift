@@ -295,7 +295,7 @@ import Testing
                 try await second.sync.synchronize()
             }
             #expect(error?.code == .syncedContentReplaced)
-            #expect(error?.message.contains("another shared document") == true)
+            #expect(error?.message.contains("different shared document") == true)
         }
         await #expect(throws: QuireError.self) { try await second.sync.join() }
         #expect(sites.folder.files(on: 1) == foreign)

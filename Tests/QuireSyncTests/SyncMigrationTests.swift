@@ -267,7 +267,7 @@ import Testing
         for model in models {
             let error = #expect(throws: QuireError.self) { try SyncSites(1, model: model) }
             #expect(error?.code == .invalidModel)
-            #expect(error?.message.contains("renaming identifier of its own") ?? false)
+            #expect(error?.message.contains("its own renaming identifier") ?? false)
         }
     }
 

@@ -6,14 +6,14 @@ package import QuireSystem
 
 /// Options for opening the file of an atomic store.
 public struct AtomicStoreOptions: Sendable {
-    /// Whether the store refuses to save.
+    /// Whether the store is opened for reading only.
     public var isReadOnly = false
-    /// The configuration of the model whose entities' objects the store keeps; `nil` for all entities.
+    /// The configuration of the model whose entities' objects the store contains; `nil` for all entities.
     public var configuration: String?
-    /// Classes to bind to the entities of the model, whether it is given or the store carries it; see
+    /// Classes to bind to the entities of the model, whether it is passed or read from the store; see
     /// ``ManagedObjectModel/bind(classes:)``.
     public var objectClasses: [any EntityClass.Type] = []
-    /// The protection class of a new store. `nil` for that of ``protectionDomain``, or none if there is no domain.
+    /// The protection class of a new store. `nil` for that of ``protectionDomain``, or none if no domain is set.
     ///
     /// An existing store keeps its class. Opening it with another one fails with code `protectionUnavailable`, unless that is
     /// `none`.
@@ -26,7 +26,7 @@ public struct AtomicStoreOptions: Sendable {
     /// `nil` to lock it for each save only.
     package var lockWait: FileLockWait?
 
-    /// The usual options.
+    /// Creates the default options.
     public init() {}
 }
 
@@ -47,7 +47,7 @@ public struct AtomicStoreOpening {
 package typealias ModelOfFile = (_ data: Data, _ path: String) throws -> ManagedObjectModel
 
 extension AtomicStore {
-    /// Creates an empty store that carries its model.
+    /// Creates an empty store that contains its model.
     ///
     /// - Parameters:
     ///   - path: The path of the file, which must not exist, or be empty. The folder must exist.
@@ -141,12 +141,12 @@ extension AtomicStore {
     ///
     /// - Parameters:
     ///   - path: The path of its file.
-    ///   - model: The model of its objects; `nil` for the one that the store carries.
+    ///   - model: The model of its objects; `nil` for the model in the store.
     ///   - options: Options for using the file.
-    /// - Throws: ``QuireError`` with code `notFound`, `invalidFormat` if the file is not a valid store of this kind,
-    ///   `incompatibleModel` if it holds data that the model lacks, was made with another model, or has no model and none is
-    ///   given, `protectedDataUnavailable` if it is protected and locked, `protectionUnavailable` if its protection is not
-    ///   the requested one, or `inputOutput`.
+    /// - Throws: ``QuireError`` with code `notFound`, `invalidFormat` if the file is not a valid store of this type,
+    ///   `incompatibleModel` if it contains data that the model lacks, was created with another model, or does not contain a
+    ///   model and none is passed, `protectedDataUnavailable` if it is protected and locked, `protectionUnavailable` if its
+    ///   protection is not the requested one, or `inputOutput`.
     public static func open(
         at path: String, model: ManagedObjectModel? = nil,
         options: AtomicStoreOptions = AtomicStoreOptions()
@@ -203,7 +203,7 @@ extension AtomicStore {
         return try loadMetadata(from: data, path: file.path).withoutCarried
     }
 
-    /// The model that a file carries; `nil` if it has none, as files made by Core Data.
+    /// The model in a file; `nil` if it does not contain one, as files created by Core Data.
     ///
     /// - Throws: ``QuireError`` with code `notFound`, `invalidFormat` or `inputOutput`.
     public static func carriedModel(at path: String) throws -> ManagedObjectModel? {
@@ -233,7 +233,7 @@ extension AtomicStore {
         let names = Set(ours.keys).union(theirs.keys).filter { ours[$0] != theirs[$0] }.sorted()
         throw QuireError(
             .incompatibleModel,
-            "“\(path)” was created with another version of the model, which differs in: \(names.joined(separator: ", ")); migrate the store.",
+            "“\(path)” was created with another version of the model (changed entities: \(names.joined(separator: ", "))); migrate the store before opening it.",
             entity: names.first, file: path)
     }
 }

@@ -4,19 +4,19 @@ public import QuireStore
 
 /// Requests, answered in memory.
 extension AtomicStore {
-    /// The rows that a request finds, in its order, within its limit and offset.
+    /// The rows that match a request, in its order, within its limit and offset.
     public func rows(matching request: FetchSpecification) throws -> RowSet {
         let contents = try currentContents()
         let found = try contents.query(request) { try $0.rows($1) }
         return RowSet(found, layout: layout, store: identity)
     }
 
-    /// The number of rows that a request finds.
+    /// The number of rows that match a request.
     public func count(matching request: FetchSpecification) throws -> Int {
         try currentContents().query(request) { try $0.count($1) }
     }
 
-    /// The dictionaries that a request fetches, in its order, within its limit and offset.
+    /// The dictionaries of a request, in its order, within its limit and offset.
     public func dictionaries(matching request: FetchSpecification) throws -> FetchedDictionaries {
         let contents = try currentContents()
         let query = try ResolvedDictionaryQuery(request, in: layout, store: identity)
@@ -27,13 +27,13 @@ extension AtomicStore {
         ).dictionaries()
     }
 
-    /// The row of an object, or `nil` if there is none.
+    /// The row of an object; `nil` if it does not exist.
     public func row(for objectID: ManagedObjectID) throws -> ObjectSnapshot? {
         let contents = try currentContents()
         return owns(objectID) ? contents.object(objectID.bits) : nil
     }
 
-    /// The rows of objects, by no order. Missing rows are left out.
+    /// The rows of objects, in any order. Missing rows are omitted.
     public func rows(for objectIDs: [ManagedObjectID]) throws -> RowSet {
         let contents = try currentContents()
         var seen: Set<UInt64> = []

@@ -44,11 +44,11 @@ open class AtomicStore: PersistentStore, @unchecked Sendable {
     public let path: String?
     /// Whether it was opened for reading only.
     public let isReadOnly: Bool
-    /// The configuration of the model whose entities' objects it keeps; `nil` if it keeps those of all entities.
+    /// The configuration of the model whose entities' objects it contains; `nil` for all entities.
     public let configurationName: String?
     /// Whether its file contains the model. Files created by Core Data do not, even after saves.
     public let carriesModel: Bool
-    /// Whether the model was inferred from the file, which carries none, because none was given.
+    /// Whether the model was inferred from the file, because the file does not contain one and none was passed.
     public let hasInferredModel: Bool
     private let file: AtomicStoreFile?
     /// The keys that seal the store's file; `nil` if the store is not protected, or is in memory.
@@ -68,7 +68,7 @@ open class AtomicStore: PersistentStore, @unchecked Sendable {
 
     // MARK: - Subclass overrides
 
-    /// The kind of store.
+    /// The type of the store.
     open class var storeType: StoreType {
         preconditionFailure("A subclass of AtomicStore must override storeType.")
     }
@@ -78,21 +78,21 @@ open class AtomicStore: PersistentStore, @unchecked Sendable {
 
     /// Reads the metadata of a file, without objects.
     ///
-    /// - Throws: ``QuireError`` with code `invalidFormat` if it is not a valid file of this kind.
+    /// - Throws: ``QuireError`` with code `invalidFormat` if it is not a valid file of this type.
     open class func loadMetadata(from data: Data, path: String) throws -> StoreMetadata {
         preconditionFailure("\(self) must override loadMetadata(from:path:).")
     }
 
-    /// Checks that files of this kind can hold the objects of a model. Called before a store is created or opened.
+    /// Checks that files of this type can store the objects of a model. Called before a store is created or opened.
     ///
-    /// - Throws: ``QuireError`` with code `unsupported` if not.
+    /// - Throws: ``QuireError`` with code `unsupported` if they cannot.
     open class func check(_ layout: ResolvedModel) throws {}
 
-    /// Reads the objects of a file. The file may be damaged or malicious: it must not make the reader crash, run forever or
-    /// use more memory than its size justifies.
+    /// Reads the objects of a file. The file may be damaged or malicious: it must not make the reader crash, run forever or use
+    /// more memory than its size justifies.
     ///
-    /// - Throws: ``QuireError`` with code `invalidFormat` if the file is damaged, or `incompatibleModel` if it holds data
-    ///   that the model lacks.
+    /// - Throws: ``QuireError`` with code `invalidFormat` if the file is damaged, or `incompatibleModel` if it contains data that
+    ///   the model lacks.
     open func load(_ data: Data, into objects: inout AtomicStoreLoader) throws {
         preconditionFailure("\(Swift.type(of: self)) must override load(_:into:).")
     }
@@ -104,7 +104,7 @@ open class AtomicStore: PersistentStore, @unchecked Sendable {
         preconditionFailure("\(Swift.type(of: self)) must override save(_:).")
     }
 
-    /// Makes the store of an opening; ``open(at:model:options:)`` and ``create(at:model:options:)`` call it.
+    /// Creates the store from its opening state; ``open(at:model:options:)`` and ``create(at:model:options:)`` call it.
     public required init(_ opening: AtomicStoreOpening) {
         layout = opening.contents.layout
         identity = opening.contents.identity
@@ -120,7 +120,7 @@ open class AtomicStore: PersistentStore, @unchecked Sendable {
 
     // MARK: - State
 
-    /// The kind of store.
+    /// The type of the store.
     public var type: StoreType { Self.storeType }
 
     /// The optional features and guarantees of the store.
@@ -134,7 +134,7 @@ open class AtomicStore: PersistentStore, @unchecked Sendable {
         return capabilities
     }
 
-    /// A store of the present objects. Its memory is shared with this store's, but for what is saved later.
+    /// A store of the present objects. It shares memory with this store, except for later changes.
     public func pinned() throws -> any PersistentStore {
         var options = AtomicStoreOptions()
         options.configuration = configurationName
@@ -220,7 +220,7 @@ open class AtomicStore: PersistentStore, @unchecked Sendable {
 
     // MARK: - Saving
 
-    /// Sets aside identifiers for new objects.
+    /// Reserves identifiers for new objects.
     public func reserveObjectIDs(
         for entity: ResolvedEntity, count: Int, durably: Bool
     ) throws -> [ManagedObjectID] {
@@ -243,7 +243,7 @@ open class AtomicStore: PersistentStore, @unchecked Sendable {
             guard Int64(count) <= ManagedObjectID.maximumPrimaryKey - last else {
                 throw QuireError(
                     .storeUnavailable,
-                    "“\(name)” has used up its primary keys; no more objects can be added.",
+                    "“\(name)” has used all its primary keys; no more objects can be added.",
                     file: path)
             }
             defer { last += Int64(count) }
@@ -257,7 +257,7 @@ open class AtomicStore: PersistentStore, @unchecked Sendable {
         try save(changes) {}
     }
 
-    /// Saves a change set, after calling a closure between computing and writing.
+    /// Saves a change set, and calls a closure between computing and writing.
     public func save(
         _ changes: ChangeSet, beforeCommit: () throws -> Void
     ) throws -> [ManagedObjectID] {
@@ -345,7 +345,7 @@ open class AtomicStore: PersistentStore, @unchecked Sendable {
     private func checkNotInBatch() {
         precondition(
             batchThread.load(ordering: .relaxed) != UInt(pthread_self()),
-            "The closure that makes the rows of a BatchInsertRequest must not save to the store they go to."
+            "The closure that provides the rows of a BatchInsertRequest must not save to the same store."
         )
     }
 
@@ -353,7 +353,7 @@ open class AtomicStore: PersistentStore, @unchecked Sendable {
     func misfit(_ what: String, _ entity: String, _ property: String? = nil) -> QuireError {
         QuireError(
             .incompatibleModel,
-            "The model does not fit “\(path ?? "")”: \(what); open the store with the model it was created with.",
+            "The model does not match “\(path ?? "")”: \(what); open the store with the model it was created with.",
             entity: entity, property: property, file: path)
     }
 
@@ -362,10 +362,10 @@ open class AtomicStore: PersistentStore, @unchecked Sendable {
     /// The records of earlier saves.
     public func records() throws -> [String: String] { try currentContents().records }
 
-    /// Metadata of the store and of the model it was made with.
+    /// The metadata of the store and of the model it was created with.
     public func metadata() throws -> StoreMetadata { try currentContents().metadata }
 
-    /// Keeps a value for an application, and saves it at once.
+    /// Sets or removes an application's metadata value, and saves it at once.
     public func setMetadata(_ value: PropertyListValue?, forKey key: String) throws {
         try StoreMetadata.requireUnreserved(key, file: path)
         try transaction { $0.contents.metadata.values[key] = value }
@@ -373,7 +373,7 @@ open class AtomicStore: PersistentStore, @unchecked Sendable {
 
     // MARK: - Closing
 
-    /// Lets go of the objects and of the file.
+    /// Releases the objects and the file.
     public func close() throws {
         saving.lock()
         defer { saving.unlock() }
@@ -398,7 +398,7 @@ public final class InMemoryStore: AtomicStore, @unchecked Sendable {
     /// `InMemory`.
     public override class var storeType: StoreType { .inMemory }
 
-    /// Makes an empty store for the objects of a model.
+    /// Creates an empty store for a model.
     ///
     /// - Throws: ``QuireError`` with code `invalidModel`.
     public convenience init(
@@ -413,17 +413,17 @@ public final class InMemoryStore: AtomicStore, @unchecked Sendable {
         self.init(try Self.opening(layout, file: nil, options: options))
     }
 
-    /// Makes the store of an opening.
+    /// Creates the store from its opening state.
     public required init(_ opening: AtomicStoreOpening) { super.init(opening) }
 
-    /// Throws: in-memory stores have no file.
+    /// Throws an error: in-memory stores do not have a file.
     public override class func loadMetadata(from data: Data, path: String) throws -> StoreMetadata {
         throw QuireError(
-            .unsupported, "A store in memory has no file; “\(path)” cannot be one.", file: path)
+            .unsupported, "An in-memory store has no file; “\(path)” cannot be one.", file: path)
     }
 
-    /// Throws: in-memory stores have no file.
+    /// Throws an error: in-memory stores do not have a file.
     public override func save(_ objects: AtomicStoreObjects) throws -> Data {
-        throw QuireError(.unsupported, "A store in memory has no file.")
+        throw QuireError(.unsupported, "An in-memory store has no file.")
     }
 }

@@ -214,7 +214,7 @@ package final class AtomicStoreFile: Sendable {
     private func replacedError() -> QuireError {
         QuireError(
             .mergeConflict,
-            "“\(path)” has been replaced or removed by another program since it was read, so it was not overwritten; "
+            "Another program has replaced or removed “\(path)” since it was read, so it was not overwritten; "
                 + "reopen the store and repeat the changes, or save a copy.",
             file: path)
     }

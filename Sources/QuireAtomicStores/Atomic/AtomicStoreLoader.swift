@@ -11,12 +11,12 @@ public struct AtomicStoreNode: Sendable {
     public let entity: ResolvedEntity
     /// Its primary key, unique in the file.
     public let primaryKey: Int64
-    /// The number of saves of the object; 1 if the file has none.
+    /// The number of saves of the object; 1 if the file does not contain it.
     public let version: UInt32
     var values: ContiguousArray<AttributeValue>
     var related: [(relationship: ResolvedEntity.Relationship, keys: [Int64])] = []
 
-    /// An object without values.
+    /// Creates an object without values.
     public init(entity: ResolvedEntity, primaryKey: Int64, version: UInt32 = 1) {
         self.entity = entity
         self.primaryKey = primaryKey
@@ -73,10 +73,10 @@ public struct AtomicStoreLoader {
         layout = contents.layout
     }
 
-    /// Takes an object.
+    /// Adds an object.
     ///
-    /// - Throws: ``QuireError`` with code `invalidFormat` if its primary key is out of range or was there before, or its
-    ///   entity has no objects.
+    /// - Throws: ``QuireError`` with code `invalidFormat` if its primary key is out of range or was already added, or its entity
+    ///   is abstract.
     public mutating func add(_ node: AtomicStoreNode) throws {
         guard node.primaryKey > 0, node.primaryKey <= ManagedObjectID.maximumPrimaryKey else {
             throw damaged(node, "its primary key is out of range")
@@ -88,7 +88,7 @@ public struct AtomicStoreLoader {
         nodes.append(node)
     }
 
-    /// Takes notice of the greatest primary key that an object has had.
+    /// Records the greatest primary key that an object has had.
     public mutating func noteGreatestPrimaryKey(_ key: Int64) {
         guard key <= ManagedObjectID.maximumPrimaryKey else { return }
         contents.maximumKey = max(contents.maximumKey, key)
@@ -115,7 +115,7 @@ public struct AtomicStoreLoader {
             builder.beginRow(bits(position), entity: node.entity, version: node.version)
             for slot in node.entity.slots where slot.isStored {
                 do { try builder.set(node.values[slot.index], at: slot) } catch {
-                    throw damaged(node, "“\(slot.name)” is not of its type")
+                    throw damaged(node, "“\(slot.name)” does not have its declared type")
                 }
             }
             builder.endRow()
@@ -156,7 +156,7 @@ public struct AtomicStoreLoader {
                 guard destination.subtree.contains(nodes[target].entity.number) else {
                     throw damaged(
                         node,
-                        "“\(relationship.name)” refers to a “\(nodes[target].entity.name)” and not to a “\(destination.name)”"
+                        "“\(relationship.name)” refers to a “\(nodes[target].entity.name)”, not to a “\(destination.name)”"
                     )
                 }
                 if let index = relationship.toManyIndex {
@@ -329,7 +329,7 @@ extension StoreMetadata {
             return try ManagedObjectModel(modelXML: Data(xml.utf8), name: Key.model)
         } catch let error as QuireError {
             throw QuireError(
-                .invalidFormat, "The model that “\(path)” carries cannot be read: \(error.message)",
+                .invalidFormat, "The model in “\(path)” cannot be read: \(error.message)",
                 file: path, underlying: error)
         }
     }

@@ -40,7 +40,7 @@ struct BinaryModelInference {
             if let last = entity.types.keys.max(), last >= count {
                 throw QuireError(
                     .invalidFormat,
-                    "Cannot infer a model from “\(path)”: the values of “\(name)” are those of several entities; open the store with the model it was created with.",
+                    "Cannot infer a model from “\(path)”: the values of “\(name)” belong to several entities; open the store with the model it was created with.",
                     entity: name, file: path)
             }
             for place in 0..<max(count, 0) {

@@ -7,12 +7,12 @@ internal import QuireSystem
 /// A store in Core Data's binary format: keyed archives of all objects and of the metadata, held in memory, and rewritten
 /// completely by each save.
 ///
-/// Files created by Core Data open with the model they were made with. They have the values of an object's attributes in an
-/// array, without names, so with another model values may be assigned to the wrong attribute of the same type;
-/// `BinaryStorePlan` has the order. ``inferredModel(at:)`` infers a model from a file without one, with names such as
-/// `value001`. Files created by Quire carry their model.
+/// Files created by Core Data open with the model they were created with. They contain the values of an object's attributes in an
+/// array, without names, so with another model values may be assigned to the wrong attribute of the same type; `BinaryStorePlan`
+/// documents the order. ``inferredModel(at:)`` infers a model from a file without one, with names such as `value001`. Files
+/// created by Quire contain their model.
 ///
-/// The format has no object versions: they count from when the store was opened.
+/// The format does not store object versions: they are counted from the opening of the store.
 public final class BinaryStore: AtomicStore, @unchecked Sendable {
     /// `Binary`.
     public override class var storeType: StoreType { .binary }
@@ -34,7 +34,7 @@ public final class BinaryStore: AtomicStore, @unchecked Sendable {
             let plan = plans[entity.number - 1]
             guard plan.places.count == found.values.count else {
                 throw misfit(
-                    "objects of “\(entity.name)” have \(found.values.count) values rather than \(plan.places.count)",
+                    "objects of “\(entity.name)” have \(found.values.count) values instead of \(plan.places.count)",
                     entity.name)
             }
             var node = AtomicStoreNode(entity: entity, primaryKey: found.key)
@@ -42,12 +42,12 @@ public final class BinaryStore: AtomicStore, @unchecked Sendable {
                 guard let value else { continue }
                 guard let slot else {
                     throw misfit(
-                        "objects of “\(entity.name)” have a value where a relationship has its place",
+                        "objects of “\(entity.name)” have a value in the place of a relationship",
                         entity.name)
                 }
                 guard let type = slot.attribute?.type, let kept = Self.value(value, as: type) else {
                     throw misfit(
-                        "“\(entity.name).\(slot.name)” is not of the type that the file has",
+                        "“\(entity.name).\(slot.name)” does not have the type of the value in the file",
                         entity.name, slot.name)
                 }
                 node.set(kept, at: slot)
@@ -57,7 +57,7 @@ public final class BinaryStore: AtomicStore, @unchecked Sendable {
                     !relationship.description.isTransient
                 else {
                     throw misfit(
-                        "“\(entity.name)” has no relationship “\(name)” in the model", entity.name,
+                        "the model has no relationship “\(name)” of “\(entity.name)”", entity.name,
                         name)
                 }
                 node.setRelated(keys, through: relationship)
@@ -105,9 +105,9 @@ extension BinaryStore {
     /// Infers a model for a store without one. The file names entities and relationships, but not attributes: they are called
     /// `value001`, `value002` … by position, and have the types of their values.
     ///
-    /// Positions without any value become text attributes, as their type is unknown. Inheritance is inferred only where a
-    /// relationship has members of several entities. Two relationships are inverses of each other if their references are
-    /// exactly reversed. Each relationship takes a position after all values, as in files; the inferred model opens the file.
+    /// Positions without any value become string attributes, as their type is unknown. Inheritance is inferred only where a
+    /// relationship has members of several entities. Two relationships are inverses of each other if their references are exactly
+    /// reversed. Each relationship takes a position after all values, as in files; the inferred model opens the file.
     ///
     /// - Throws: ``QuireError`` with code `notFound`, `invalidFormat` or `inputOutput`.
     public static func inferredModel(at path: String) throws -> ManagedObjectModel {
@@ -163,18 +163,18 @@ struct BinaryStoreContainer {
         }
         let data = data.startIndex == 0 ? data : Data(data)
         guard data.count >= Self.headerSize, data.starts(with: Self.magic) else {
-            throw damaged("it does not begin as one")
+            throw damaged("its header is not valid")
         }
         func number(_ offset: Int, _ size: Int = 8) -> UInt64 {
             data[offset..<offset + size].reduce(0) { $0 << 8 | UInt64($1) }
         }
-        guard number(8, 4) == 1 else { throw damaged("it is of version \(number(8, 4))") }
+        guard number(8, 4) == 1 else { throw damaged("its version is \(number(8, 4))") }
         func part(_ offset: Int, _ name: String) throws -> Data {
             let start = number(offset)
             let count = number(offset + 8)
             guard start >= Self.headerSize, start <= data.count,
                 count <= UInt64(data.count) - start
-            else { throw damaged("its \(name) would be outside of the file") }
+            else { throw damaged("its \(name) is outside the file") }
             return Data(data[Int(start)..<Int(start + count)])
         }
         metadata = try part(16, "metadata")
@@ -296,7 +296,7 @@ struct BinaryStoreReader {
             guard let object = try archive.object(value),
                 let entity = try archive.string(object["NSEntityName"]),
                 let key = try archive.integer(object["NSPrimaryKey64"] ?? object["NSPrimaryKey"])
-            else { throw damaged("there is an object without entity or primary key") }
+            else { throw damaged("an object has no entity or no primary key") }
             var node = Node(entity: entity, key: key, values: [], related: [])
             for value in try archive.list(object["NSAttributeValues"]) ?? [] {
                 let scalar = try archive.attributeValue(value)
@@ -318,7 +318,7 @@ struct BinaryStoreReader {
                 }
                 node.related.append((name, keys, isList))
             }
-            if budget < 0 { throw damaged("it names the same values too often") }
+            if budget < 0 { throw damaged("it refers to the same values too often") }
             try body(node)
         }
     }

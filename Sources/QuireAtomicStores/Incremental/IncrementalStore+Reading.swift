@@ -5,7 +5,7 @@ internal import QuireSystem
 
 /// Fetch requests, evaluated on what a subclass reads.
 extension IncrementalStore {
-    /// The rows that a request finds, in its order, within its limit and offset.
+    /// The rows that match a request, in its order, within its limit and offset.
     public func rows(matching request: FetchSpecification) throws -> RowSet {
         try requireOpen()
         let query = try ResolvedQuery(request, in: layout, store: identity)
@@ -16,7 +16,7 @@ extension IncrementalStore {
         return RowSet(found, layout: layout, store: identity)
     }
 
-    /// The number of rows that a request finds.
+    /// The number of rows that match a request.
     public func count(matching request: FetchSpecification) throws -> Int {
         try requireOpen()
         let query = try ResolvedQuery(request, in: layout, store: identity)
@@ -37,12 +37,12 @@ extension IncrementalStore {
         }
     }
 
-    /// The row of an object, or `nil` if there is none.
+    /// The row of an object; `nil` if it does not exist.
     public func row(for objectID: ManagedObjectID) throws -> ObjectSnapshot? {
         try rows(for: [objectID]).first
     }
 
-    /// The rows of objects. Missing rows are left out.
+    /// The rows of objects. Missing rows are omitted.
     public func rows(for objectIDs: [ManagedObjectID]) throws -> RowSet {
         var seen: Set<UInt64> = []
         return try inOrder(
@@ -101,7 +101,7 @@ extension IncrementalStore {
                 do { try builder.set(adopted(value), at: slot) } catch {
                     throw QuireError(
                         .invalidFormat,
-                        "“\(slot.name)” of \(id.shortDescription) in “\(path ?? type.rawValue)” is not of its type: \(value).",
+                        "“\(slot.name)” of \(id.shortDescription) in “\(path ?? type.rawValue)” does not have its declared type: \(value).",
                         entity: entity.name, property: slot.name, object: id.uriRepresentation,
                         file: path,
                         underlying: error)
@@ -199,7 +199,7 @@ struct IncrementalBatchStorage: BatchStorage {
         guard let key = try store.obtainPermanentIDs(for: entity, count: 1).first else {
             throw QuireError(
                 .storeUnavailable,
-                "A store of type \(store.type.rawValue) gave no primary key for a new “\(entity.name)”.",
+                "A store of type \(store.type.rawValue) did not provide a primary key for a new “\(entity.name)”.",
                 entity: entity.name, file: path)
         }
         return key

@@ -15,7 +15,7 @@ public struct IncrementalStoreNode: Sendable {
     /// destinations. Missing values are null.
     public var values: [String: AttributeValue]
 
-    /// Describes an object.
+    /// Creates the values of an object.
     public init(
         objectID: ManagedObjectID, version: UInt32 = 1, values: [String: AttributeValue] = [:]
     ) {
@@ -30,7 +30,7 @@ public struct IncrementalStoreNode: Sendable {
 public struct IncrementalStoreSave: Sendable {
     /// An object to write.
     public struct Object: Sendable {
-        /// Its identifier, version and values, all of them.
+        /// Its identifier, version and all its values.
         public var node: IncrementalStoreNode
         /// The members of changed to-many relationships, by name, in their order.
         public var toMany: [String: [ManagedObjectID]]
@@ -43,7 +43,7 @@ public struct IncrementalStoreSave: Sendable {
     /// Updated objects. If the version is not incremented, only membership in a to-many relationship or a derived value has
     /// changed.
     public var updated: [Object] = []
-    /// Objects to remove.
+    /// Objects to delete.
     public var deleted: [ManagedObjectID] = []
     /// Texts to record under keys; `nil` removes one. Only for stores with the capability ``StoreCapabilities/records``.
     public var records: [String: String?] = [:]
@@ -53,11 +53,11 @@ public struct IncrementalStoreSave: Sendable {
 ///
 /// Subclasses override the reading methods: ``loadMetadata()``, ``execute(_:)``, ``newValues(forObjectWith:)`` and
 /// ``newValue(forRelationship:forObjectWith:)``; and, if objects can be saved, ``obtainPermanentIDs(for:count:)`` and
-/// ``save(_:)-(IncrementalStoreSave)``. The rest is implemented here with these: counts, dictionaries, predicates and sort
-/// orders that the store does not support, optimistic locking, dangling references, uniqueness, derived values, batch requests.
+/// ``save(_:)-(IncrementalStoreSave)``. The rest is implemented with these: counts, dictionaries, predicates and sort orders that
+/// the store does not support, optimistic locking, dangling references, uniqueness, derived values, batch requests.
 ///
-/// An object is known by its entity and a number. A source whose objects have other names, texts or UUIDs for example, maps them
-/// by ``newObjectID(for:referenceObject:)`` and ``referenceObject(for:)``.
+/// An object is identified by its entity and a number. A source whose objects have other identifiers, for example texts or UUIDs,
+/// maps them with ``newObjectID(for:referenceObject:)`` and ``referenceObject(for:)``.
 ///
 /// ```swift
 /// final class Shelf: IncrementalStore, @unchecked Sendable {
@@ -75,10 +75,10 @@ public struct IncrementalStoreSave: Sendable {
 /// The ``capabilities`` declare the store's guarantees. The default is a store that saves, has versions and persists across
 /// reopening, but whose saves are not atomic; override them. `StoreConformance` tests the declared ones.
 ///
-/// The overridden methods are called from any thread, reading ones concurrently, saving ones serially; readers must never see
-/// a partial save. `@unchecked Sendable` because the class is open: subclasses must protect their state.
+/// The overridden methods are called from any thread, reading ones concurrently, saving ones serially; readers must never see a
+/// partial save. `@unchecked Sendable` because the class is open: subclasses must protect their state.
 open class IncrementalStore: PersistentStore, @unchecked Sendable {
-    /// The path of the store, as given.
+    /// The path of the store, as passed.
     public let path: String?
     /// Whether it was opened for reading only.
     public let isReadOnly: Bool
@@ -105,7 +105,7 @@ open class IncrementalStore: PersistentStore, @unchecked Sendable {
 
     // MARK: - Subclass overrides
 
-    /// The kind of store.
+    /// The type of the store.
     open class var storeType: StoreType {
         preconditionFailure("A subclass of IncrementalStore must override storeType.")
     }
@@ -120,8 +120,9 @@ open class IncrementalStore: PersistentStore, @unchecked Sendable {
 
     /// Opens the store's storage, or creates it, and returns its metadata.
     ///
-    /// If the metadata has the version hashes of the model it was made with, as ``StoreMetadata/init(storeUUID:type:model:)``
-    /// makes them, and a store with another model is opened, that fails (`incompatibleModel`).
+    /// If the metadata contains the version hashes of the model it was created with, as
+    /// ``StoreMetadata/init(storeUUID:type:model:)`` provides them, opening the store with another model fails
+    /// (`incompatibleModel`).
     open func loadMetadata() throws -> StoreMetadata {
         preconditionFailure("\(Swift.type(of: self)) must override loadMetadata().")
     }
@@ -133,7 +134,7 @@ open class IncrementalStore: PersistentStore, @unchecked Sendable {
         preconditionFailure("\(Swift.type(of: self)) must override execute(_:).")
     }
 
-    /// The values of an object; `nil` if it does not exist (any more).
+    /// The values of an object; `nil` if it does not exist.
     open func newValues(forObjectWith id: ManagedObjectID) throws -> IncrementalStoreNode? {
         preconditionFailure("\(Swift.type(of: self)) must override newValues(forObjectWith:).")
     }
@@ -146,19 +147,19 @@ open class IncrementalStore: PersistentStore, @unchecked Sendable {
             "\(Swift.type(of: self)) must override newValue(forRelationship:forObjectWith:).")
     }
 
-    /// Primary keys for new objects, from 1 to 2⁴⁰ − 1, that no other object of the entity's hierarchy has, has had or will
-    /// be given. With reference objects, the ``primaryKey(of:)`` of their ``newObjectID(for:referenceObject:)``.
+    /// Primary keys for new objects, from 1 to 2⁴⁰ − 1. No other object of the entity's hierarchy may ever have the same key.
+    /// With reference objects, the ``primaryKey(of:)`` of their ``newObjectID(for:referenceObject:)``.
     open func obtainPermanentIDs(for entity: ResolvedEntity, count: Int) throws -> [Int64] {
         throw QuireError(
-            .unsupported, "A store of type \(type.rawValue) takes no new objects.",
+            .unsupported, "A store of type \(type.rawValue) does not accept new objects.",
             entity: entity.name, file: path)
     }
 
-    /// Writes the changes of a save. If it throws, nothing should have been written; a store that cannot guarantee that lacks
-    /// the capability ``StoreCapabilities/atomicSaves``.
+    /// Writes the changes of a save. If it throws, nothing should have been written; a store that cannot guarantee this lacks the
+    /// capability ``StoreCapabilities/atomicSaves``.
     open func save(_ save: IncrementalStoreSave) throws {
         throw QuireError(
-            .unsupported, "A store of type \(type.rawValue) saves nothing.", file: path)
+            .unsupported, "A store of type \(type.rawValue) cannot be saved.", file: path)
     }
 
     /// Inserts the rows of a request. By default as one save, for which each row with unique values reads all objects of its
@@ -191,10 +192,10 @@ open class IncrementalStore: PersistentStore, @unchecked Sendable {
     /// The metadata of the store.
     open func metadata() throws -> StoreMetadata { try loadMetadata() }
 
-    /// Keeps a value for an application.
+    /// Sets or removes an application's metadata value.
     open func setMetadata(_ value: PropertyListValue?, forKey key: String) throws {
         throw QuireError(
-            .unsupported, "A store of type \(type.rawValue) keeps no metadata of applications.",
+            .unsupported, "A store of type \(type.rawValue) does not keep application metadata.",
             subject: .init(property: key, file: path))
     }
 
@@ -231,7 +232,7 @@ open class IncrementalStore: PersistentStore, @unchecked Sendable {
         }
     }
 
-    /// The kind of store.
+    /// The type of the store.
     public var type: StoreType { Self.storeType }
 
     /// The version of the saved content; `nil` if other processes may save.
@@ -245,22 +246,22 @@ open class IncrementalStore: PersistentStore, @unchecked Sendable {
         guard primaryKey > 0, primaryKey <= ManagedObjectID.maximumPrimaryKey else {
             throw QuireError(
                 .invalidFormat,
-                "“\(entity.name)/p\(primaryKey)” of “\(path ?? type.rawValue)” cannot be: its primary key is out of range.",
+                "“\(entity.name)/p\(primaryKey)” of “\(path ?? type.rawValue)” is not valid: its primary key is out of range.",
                 entity: entity.name, file: path)
         }
         return ManagedObjectID(
             entityNumber: entity.number, primaryKey: primaryKey, store: identity)
     }
 
-    /// The identifier of the object that a reference object stands for in the source: an integer, a text, a UUID, data.
+    /// The identifier of the object that a reference object identifies in the source: an integer, a text, a UUID, data.
     ///
-    /// The same reference object always gives the same identifier, for all entities of a hierarchy; get it back by
-    /// ``referenceObject(for:)``. An integer from 1 to 2³⁹ − 1 is the primary key itself. Others get a number from 2³⁹ on when
-    /// they are first used, which is kept in memory until the store and its identifiers are released.
+    /// The same reference object always gives the same identifier, for all entities of a hierarchy; ``referenceObject(for:)``
+    /// returns it. An integer from 1 to 2³⁹ − 1 is the primary key itself. Others get a number from 2³⁹ on when they are first
+    /// used, which is kept in memory until the store and its identifiers are released.
     ///
-    /// The identifier's ``ManagedObjectID/uriRepresentation`` has a text, a UUID, data or an integer itself, and so is valid
-    /// whenever the store is open, also in another process: `x-coredata://STORE-UUID/City/text:lyon`. That of a reference object
-    /// of any other type has the number, and means nothing after the store has been released.
+    /// The identifier's ``ManagedObjectID/uriRepresentation`` contains a text, a UUID, data or an integer itself, so it is valid
+    /// whenever the store is open, also in another process: `x-coredata://STORE-UUID/City/text:lyon`. For a reference object of
+    /// any other type it contains the number, and is not valid after the store has been released.
     ///
     /// May be called from any thread, but not in ``loadMetadata()``. A store with reference objects uses them for all objects of
     /// a hierarchy.
@@ -274,7 +275,7 @@ open class IncrementalStore: PersistentStore, @unchecked Sendable {
             primaryKey: references.primaryKey(for: referenceObject, root: root), store: identity)
     }
 
-    /// The reference object of an identifier, as given to ``newObjectID(for:referenceObject:)``; an integer is an `Int`.
+    /// The reference object of an identifier, as passed to ``newObjectID(for:referenceObject:)``; an integer is an `Int`.
     public func referenceObject(for id: ManagedObjectID) -> any Hashable & Sendable {
         loaded.references.object(for: id.primaryKey) ?? Int(id.primaryKey)
     }
@@ -284,7 +285,7 @@ open class IncrementalStore: PersistentStore, @unchecked Sendable {
 
     // MARK: - Saving
 
-    /// Sets aside identifiers for new objects.
+    /// Reserves identifiers for new objects.
     public func reserveObjectIDs(
         for entity: ResolvedEntity, count: Int, durably: Bool
     ) throws -> [ManagedObjectID] {
@@ -310,7 +311,7 @@ open class IncrementalStore: PersistentStore, @unchecked Sendable {
         if !changes.records.isEmpty, !capabilities.contains(.records) {
             throw QuireError(
                 .unsupported,
-                "A store of type \(type.rawValue) records nothing beside its objects.", file: path)
+                "A store of type \(type.rawValue) can only save objects.", file: path)
         }
         checkNotInBatch()
         saving.lock()
@@ -341,7 +342,7 @@ open class IncrementalStore: PersistentStore, @unchecked Sendable {
     private func checkNotInBatch() {
         precondition(
             batchThread.load(ordering: .relaxed) != UInt(pthread_self()),
-            "The closure that makes the rows of a BatchInsertRequest must not save to the store they go to."
+            "The closure that provides the rows of a BatchInsertRequest must not save to the same store."
         )
     }
 
@@ -367,7 +368,7 @@ open class IncrementalStore: PersistentStore, @unchecked Sendable {
         }
     }
 
-    /// Ends all use of the store. Later calls throw `storeUnavailable`.
+    /// Closes the store. Later calls throw `storeUnavailable`.
     public func close() throws {
         saving.lock()
         defer { saving.unlock() }

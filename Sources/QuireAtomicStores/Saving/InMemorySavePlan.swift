@@ -124,7 +124,7 @@ struct InMemorySavePlan<Rows: RowStorage> {
         guard try saved(id.bits) == nil || deleted[layout.rowKey(id.bits)] != nil else {
             throw QuireError(
                 .mergeConflict,
-                "There is a “\(id.shortDescription)” already\(path.map { " in “\($0)”" } ?? ""); save again.",
+                "“\(id.shortDescription)” already exists\(path.map { " in “\($0)”" } ?? ""); save again.",
                 entity: id.entityName, object: id.uriRepresentation, file: path,
                 underlying: PrimaryKeyCollision())
         }
@@ -166,7 +166,7 @@ struct InMemorySavePlan<Rows: RowStorage> {
         default:
             throw QuireError(
                 .invalidValue,
-                "“\(row.entity.name).\(slot.name)” of \(row.entity.name)/p\(row.bits.primaryKeyBits) cannot hold \(value).",
+                "“\(row.entity.name).\(slot.name)” of \(row.entity.name)/p\(row.bits.primaryKeyBits) cannot have the value \(value).",
                 entity: row.entity.name, property: slot.name, file: path)
         }
     }

@@ -5,11 +5,11 @@ internal import QuireSystem
 
 /// A store in Core Data's XML format: one readable file, held in memory, and rewritten completely by each save.
 ///
-/// Files created by Core Data open with the model they were made with, and saves preserve their form, metadata and
-/// identifiers. They do not carry their model; ``inferredModel(at:)`` infers one. Files created by Quire carry it, so they
+/// Files created by Core Data open with the model they were created with, and saves preserve their form, metadata and
+/// identifiers. They do not contain their model; ``inferredModel(at:)`` infers one. Files created by Quire contain it, so they
 /// open without a model.
 ///
-/// The format has no object versions: they count from when the store was opened.
+/// The format does not store object versions: they are counted from the opening of the store.
 ///
 /// ```swift
 /// let store = try XMLStore.create(at: "library.xml", model: model)
@@ -26,7 +26,7 @@ public final class XMLStore: AtomicStore, @unchecked Sendable {
         try XMLStoreReader(data, path: path).head().metadata
     }
 
-    /// Refuses a model with names that differ in case only.
+    /// Rejects a model with names that differ in case only.
     public override class func check(_ layout: ResolvedModel) throws {
         _ = try XMLStoreNames(layout)
     }
@@ -49,7 +49,7 @@ public final class XMLStore: AtomicStore, @unchecked Sendable {
                     let attribute = slot.attribute
                 else {
                     throw misfit(
-                        "“\(entity.name)” has no attribute “\(name)” in the model", entity.name,
+                        "the model has no attribute “\(name)” of “\(entity.name)”", entity.name,
                         name)
                 }
                 do {
@@ -67,7 +67,7 @@ public final class XMLStore: AtomicStore, @unchecked Sendable {
                         relation.name, of: entity)
                 else {
                     throw misfit(
-                        "“\(entity.name)” has no relationship “\(relation.name)” in the model",
+                        "the model has no relationship “\(relation.name)” of “\(entity.name)”",
                         entity.name, relation.name)
                 }
                 node.setRelated(relation.keys, through: relationship)
@@ -83,8 +83,8 @@ public final class XMLStore: AtomicStore, @unchecked Sendable {
         guard data.count <= XMLStoreParser.maximumSize else {
             throw QuireError(
                 .unsupported,
-                "The objects of “\(name)” would take up \(data.count) bytes as XML, and files of more than "
-                    + "\(XMLStoreParser.maximumSize) cannot be read again; keep them in a SQLite store.",
+                "The objects of “\(name)” would need \(data.count) bytes as XML, but files of more than "
+                    + "\(XMLStoreParser.maximumSize) bytes cannot be read again; use a SQLite store.",
                 file: path)
         }
         return data
@@ -96,9 +96,9 @@ public final class XMLStore: AtomicStore, @unchecked Sendable {
 extension XMLStore {
     /// Infers a model for a store without one: entities, properties and types as in the file.
     ///
-    /// Entities in the metadata have their names there, others those in the file; property names are lower case. The
-    /// destination of a relationship is a common superentity of its members, if they differ. Two relationships are inverses
-    /// of each other if their references are exactly reversed. Attributes without any value are omitted.
+    /// Entities listed in the metadata have the names given there, others those in the file; property names are lower case. The
+    /// destination of a relationship is a common superentity of its members, if they differ. Two relationships are inverses of
+    /// each other if their references are exactly reversed. Attributes without any value are omitted.
     ///
     /// - Throws: ``QuireError`` with code `notFound`, `invalidFormat` or `inputOutput`.
     public static func inferredModel(at path: String) throws -> ManagedObjectModel {
@@ -154,7 +154,7 @@ struct XMLStoreNames {
             if let other = entities.updateValue(entity, forKey: entity.name.uppercased()) {
                 throw QuireError(
                     .unsupported,
-                    "An XML store writes names of entities in capitals and cannot tell “\(other.name)” from “\(entity.name)”; rename one, or use another kind of store.",
+                    "An XML store writes entity names in upper case and cannot distinguish “\(other.name)” from “\(entity.name)”; rename one, or use another store type.",
                     entity: entity.name)
             }
             var own: [String: Property] = [:]
@@ -164,7 +164,7 @@ struct XMLStoreNames {
                 if let other = names.updateValue(name, forKey: key) {
                     throw QuireError(
                         .unsupported,
-                        "An XML store writes names of properties in small letters and cannot tell “\(other)” from “\(name)” of “\(entity.name)”; rename one, or use another kind of store.",
+                        "An XML store writes property names in lower case and cannot distinguish “\(other)” from “\(name)” of “\(entity.name)”; rename one, or use another store type.",
                         entity: entity.name, property: name)
                 }
                 own[key] = property

@@ -51,13 +51,13 @@ package final class XMLStoreReader {
         while let event = try parser.next() {
             guard case .start(let name) = event else { continue }
             guard name == "database" else {
-                throw parser.error("it begins with “\(name)” rather than “database”")
+                throw parser.error("it begins with “\(name)” instead of “database”")
             }
             let head = try info()
             maximumKey = max(XMLStore.firstPrimaryKey - 1, head.maximumKey ?? 0)
             return head
         }
-        throw parser.error("there is no element in it")
+        throw parser.error("it does not contain an element")
     }
 
     private func info() throws -> Head {
@@ -74,7 +74,7 @@ package final class XMLStoreReader {
             }
             if let head { return head }
         }
-        throw parser.error("it ends too early")
+        throw parser.error("it ends unexpectedly")
     }
 
     private func databaseInfo() throws -> Head {
@@ -126,7 +126,7 @@ package final class XMLStoreReader {
         }
         for var object in unnumbered {
             guard maximumKey < ManagedObjectID.maximumPrimaryKey else {
-                throw parser.error("there is no number left for an object without an identifier")
+                throw parser.error("no identifier is left for an object without one")
             }
             maximumKey += 1
             object.key = maximumKey
@@ -136,12 +136,12 @@ package final class XMLStoreReader {
 
     private func object() throws -> Object {
         guard let type = parser.attribute("type") else {
-            throw parser.error("there is an object without a type")
+            throw parser.error("an object has no type")
         }
         let id = parser.attribute("id") ?? ""
         guard let key = id.isEmpty ? 0 : Self.key(id) else {
             throw parser.error(
-                "there is an object of type \(type) with the identifier “\(id.prefix(40))”, which is not valid"
+                "an object of type \(type) has the invalid identifier “\(id.prefix(40))”"
             )
         }
         var object = Object(type: type, key: key)
@@ -228,7 +228,7 @@ final class XMLStoreParser {
         guard data.count < Int(Int32.max) else {
             throw QuireError(
                 .unsupported,
-                "“\(path)” has \(data.count) bytes, more than an XML store is read with; use a SQLite store.",
+                "“\(path)” has \(data.count) bytes, too many for an XML store; use a SQLite store.",
                 file: path)
         }
         guard !data.isEmpty else {
@@ -238,7 +238,7 @@ final class XMLStoreParser {
         guard data.count <= Self.maximumSize else {
             throw QuireError(
                 .unsupported,
-                "“\(path)” is larger than \(Self.maximumSize) bytes, which is more than can be read as XML.",
+                "“\(path)” exceeds the limit of \(Self.maximumSize) bytes for an XML store; use a SQLite store.",
                 file: path)
         }
         xmlInitParser()
@@ -292,7 +292,7 @@ final class XMLStoreParser {
                 return .text(text(xmlTextReaderConstValue(reader)))
             case XML_READER_TYPE_DOCUMENT_TYPE.rawValue: try checkDocumentType()
             case XML_READER_TYPE_ENTITY_REFERENCE.rawValue:
-                throw error("there is an entity, which stores never have")
+                throw error("it contains an entity reference, which is not allowed in a store")
             default: break  // Comments and processing instructions.
             }
         }
@@ -308,7 +308,7 @@ final class XMLStoreParser {
     private func checkDocumentType() throws {
         guard let node = xmlTextReaderCurrentNode(reader) else { return }
         if node.pointee.children != nil {
-            throw error("its document type declaration declares something, which no store's does")
+            throw error("its document type contains declarations, which are not allowed in a store")
         }
     }
 
@@ -344,10 +344,10 @@ extension XMLStoreParser {
             switch event {
             case .text(let text): if result.isEmpty { result = text } else { result += text }
             case .end: return result
-            case .start(let name): throw error("there is an element “\(name)” within a text")
+            case .start(let name): throw error("the element “\(name)” is inside text")
             }
         }
-        throw error("it ends too early")
+        throw error("it ends unexpectedly")
     }
 
     /// Skips the rest of the current element.
@@ -358,7 +358,7 @@ extension XMLStoreParser {
             case .start?: open += 1
             case .end?: open -= 1
             case .text?: break
-            case nil: throw error("it ends too early")
+            case nil: throw error("it ends unexpectedly")
             }
         }
     }
@@ -371,10 +371,10 @@ extension XMLStoreParser {
             case .end: return
             case .text(let text):
                 guard text.utf8.allSatisfy({ $0 == 0x20 || (0x09...0x0D).contains($0) }) else {
-                    throw error("there is text between elements")
+                    throw error("it has text between elements")
                 }
             }
         }
-        throw error("it ends too early")
+        throw error("it ends unexpectedly")
     }
 }

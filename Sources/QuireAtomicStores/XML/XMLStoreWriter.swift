@@ -130,7 +130,7 @@ enum XMLPropertyList {
             return .integer(number)
         case "real":
             let text = try trimmed(parser)
-            guard let number = Double(text) else { throw parser.error("“\(text)” is no number") }
+            guard let number = Double(text) else { throw parser.error("“\(text)” is not a number") }
             return .real(number)
         case "true", "false":
             try parser.skipElement()
@@ -138,7 +138,7 @@ enum XMLPropertyList {
         case "data":
             let text = try parser.textOfElement()
             guard let data = Data(base64Encoded: text, options: .ignoreUnknownCharacters) else {
-                throw parser.error("there are bytes that are not in base64")
+                throw parser.error("its data is not base64")
             }
             return .data(data)
         case "date":
@@ -161,12 +161,12 @@ enum XMLPropertyList {
                 } else if name == "key" {
                     key = try parser.textOfElement()
                 } else {
-                    throw parser.error("there is a value without a key")
+                    throw parser.error("a value has no key")
                 }
             }
-            if key != nil { throw parser.error("there is a key without a value") }
+            if key != nil { throw parser.error("a key has no value") }
             return .dictionary(values)
-        default: throw parser.error("“\(name)” is not a kind of value in a property list")
+        default: throw parser.error("“\(name)” is not a property list value")
         }
     }
 

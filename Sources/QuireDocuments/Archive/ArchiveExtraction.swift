@@ -3,11 +3,11 @@ import Quire
 
 /// The result of extracting an archive.
 public struct ExtractedArchive: Sendable, Hashable {
-    /// Whether the archive's content matches its manifest; `false` if it has none, because another program made it.
+    /// Whether the archive's content matches its manifest; `false` if it has none, because another program created it.
     public var isVerified = false
     /// Whether the store was checked. It was not if the document is protected and locked.
     public var isStoreChecked = false
-    /// Files that were left out, because they are not part of a document: their paths relative to it.
+    /// The paths of omitted files, relative to the document: they are not part of a document.
     public var omittedPaths: [String] = []
 }
 
@@ -297,7 +297,7 @@ struct ArchiveExtraction {
                 throw damaged("its manifest does not list “\(path)”")
             }
             guard expected == found else {
-                throw damaged("“\(path)” differs from what its manifest lists")
+                throw damaged("“\(path)” does not match the manifest")
             }
         }
         if let path = missing.keys.min() { throw damaged("“\(path)” is missing") }
@@ -328,7 +328,8 @@ struct ArchiveExtraction {
     private func checkStaysInside(_ entry: ArchiveEntry) throws {
         guard entry.path.hasPrefix("/") || FileSystem.components(of: entry.path).contains("..")
         else { return }
-        throw unusable(entry.path, PortableNames.problem(with: entry.path) ?? "leads elsewhere")
+        throw unusable(
+            entry.path, PortableNames.problem(with: entry.path) ?? "is outside the archive")
     }
 
     private func checkName(

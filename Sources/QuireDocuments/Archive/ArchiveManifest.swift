@@ -3,8 +3,8 @@ import Quire
 
 /// The list of an archive's files: its last entry, `META-INF/manifest.json`, which only its signature may follow.
 ///
-/// It lists everything else, sorted by the bytes of the path. An archive that has one is extracted only if its files and the
-/// list are the same. The paths are those in the package, wherever in the archive this is.
+/// It lists everything else, sorted by the bytes of the path. An archive with a manifest is extracted only if its files match the
+/// list. The paths are relative to the package, wherever it is in the archive.
 public struct ArchiveManifest: Codable, Sendable, Hashable {
     /// A file or folder.
     public struct Entry: Codable, Sendable, Hashable {
@@ -72,7 +72,7 @@ public struct ArchiveManifest: Codable, Sendable, Hashable {
         guard manifest.format == currentFormat else {
             throw QuireError(
                 .unsupported,
-                "“\(archive)” has the format \(manifest.format); this version only reads \(currentFormat).",
+                "“\(archive)” has format \(manifest.format), but this version reads only format \(currentFormat).",
                 file: archive)
         }
         if let entry = manifest.entries.first(where: { !$0.hasValidParts }) {

@@ -54,25 +54,26 @@ public enum ArchiveFormat: String, Sendable, CaseIterable {
     }
 }
 
-/// The form of an archive, and what it contains beside the document.
+/// The format of an archive, and its optional contents.
 public struct ArchiveOptions: Sendable {
     /// The format; `nil` for that of the path's extension.
     public var format: ArchiveFormat?
     /// The level of compression: 0 to 9, for Zstandard 1 to 19; `nil` for 6, for Zstandard 3. In a zip file 0 stores everything.
     public var level: Int?
-    /// The number of threads that compress; `nil` for one a processor. The archive does not depend on it. `.tar.gz` always
-    /// uses one.
+    /// The number of threads that compress; `nil` for one per processor. The archive does not depend on it. `.tar.gz` always uses
+    /// one.
     public var threads: Int?
     /// Whether the archive contains the versions of the document.
     public var includesVersions = false
-    /// Whether the store in the archive has its history: who changed what, and tombstones of what was deleted.
+    /// Whether the store in the archive keeps its history: the changes with their authors, and tombstones of deleted objects.
     public var includesHistory = true
     /// The path of the OpenSSH key that signs the archive: a private key, or a public key whose private key an agent has. `nil` for
     /// none.
     ///
-    /// The program `ssh-keygen` makes the signature, `META-INF/manifest.json.sig`, in the namespace `quire-archive`. It asks for a passphrase
-    /// only if standard input is a terminal. Anyone can check it by ``DocumentPackage/verify(archive:allowedSigners:identity:at:limits:progress:)`` if
-    /// the key is Ed25519, otherwise by `ssh-keygen -Y verify`.
+    /// The program `ssh-keygen` creates the signature, `META-INF/manifest.json.sig`, in the namespace `quire-archive`. It asks
+    /// for a passphrase only if standard input is a terminal. Anyone can verify it with
+    /// ``DocumentPackage/verify(archive:allowedSigners:identity:at:limits:progress:)`` if the key is Ed25519, otherwise with
+    /// `ssh-keygen -Y verify`.
     public var signingKey: String?
 
     /// The default options.
@@ -124,7 +125,7 @@ public struct ArchiveOptions: Sendable {
 
 /// The protection of an archive exported from a protected document.
 public enum ArchiveProtection: Sendable, Hashable {
-    /// The archive contains the sealed files and the keybag; the keys of the document open the extracted package.
+    /// The archive contains the encrypted files and the keybag; the keys of the document open the extracted package.
     case keep
     /// The archive is not encrypted.
     case remove

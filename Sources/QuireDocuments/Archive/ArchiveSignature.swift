@@ -65,7 +65,7 @@ struct ArchiveSignature {
         if version > 1 {
             throw QuireError(
                 .unsupported,
-                "The signature of “\(archive)” has the version \(version), and this version of Quire reads only version 1.",
+                "The signature of “\(archive)” has version \(version), but this version of Quire reads only version 1.",
                 file: archive)
         }
         guard version == 1, let key = reader.string().flatMap(SSHPublicKey.init),
@@ -116,7 +116,7 @@ struct ArchiveSignature {
         guard namespace == Self.namespace else {
             throw QuireError(
                 .invalidFormat,
-                "The signature of “\(archive)” was made for another purpose: its namespace is “\(namespace)”, not “\(Self.namespace)”.",
+                "The signature of “\(archive)” was created for another purpose: its namespace is “\(namespace)”, not “\(Self.namespace)”.",
                 file: archive)
         }
         let digest: [UInt8]
@@ -137,7 +137,7 @@ struct ArchiveSignature {
         guard key.isSupported else {
             throw QuireError(
                 .unsupported,
-                "“\(archive)” is signed with a key of type \(key.type), and only Ed25519 signatures can be checked here. Unpack it, and use: ssh-keygen -Y verify -f ALLOWED_SIGNERS -I IDENTITY -n \(Self.namespace) -s \(Self.path) < \(ArchiveManifest.path)",
+                "“\(archive)” is signed with a key of type \(key.type), but only Ed25519 signatures can be verified here. Unpack it, and run: ssh-keygen -Y verify -f ALLOWED_SIGNERS -I IDENTITY -n \(Self.namespace) -s \(Self.path) < \(ArchiveManifest.path)",
                 file: archive)
         }
         guard key.isValid(signature, of: signed) else {

@@ -81,7 +81,7 @@ struct ArchiveSigning {
         } catch let error as QuireError where error.code == .notFound {
             throw QuireError(
                 .unsupported,
-                "The archive was not written, because the program \(Self.program), which signs it, is not installed; install OpenSSH.",
+                "The archive was not written, because the signing program \(Self.program) is not installed; install OpenSSH.",
                 file: archive)
         }
     }

@@ -14,23 +14,24 @@ public struct VerifiedArchive: Sendable, Hashable {
 extension DocumentPackage {
     /// Verifies an archive without extracting it: its files must be exactly those in its manifest. Nothing is written.
     ///
-    /// If the archive is signed, the signature must be right, and the archive must contain nothing else. With a list of allowed signers it must
-    /// be signed by one of them. Without one, ``VerifiedArchive/signer`` says which key has signed it, which may be anyone's. The list is
-    /// a file as OpenSSH has it; see ALLOWED SIGNERS in ssh-keygen(1). Only Ed25519 keys can be checked, also those in hardware.
+    /// If the archive is signed, the signature must be valid, and the archive must not contain other files. With a list of
+    /// allowed signers, one of them must have signed it. Without a list, ``VerifiedArchive/signer`` is the key that signed it,
+    /// which may be anyone's. The list is a file in OpenSSH's format; see ALLOWED SIGNERS in ssh-keygen(1). Only Ed25519 keys can
+    /// be verified, including those in hardware.
     ///
-    /// A signature covers the paths and contents of files. It does not cover what an archive states beside them, such as dates.
+    /// A signature covers the paths and contents of files. It does not cover other data in an archive, such as dates.
     ///
     /// - Parameters:
     ///   - archive: The archive, or a folder with an unpacked one.
     ///   - allowedSigners: The path of the list of allowed signers; `nil` to accept unsigned archives, and any key.
-    ///   - identity: The signer who is required, such as an address; `nil` for anyone in the list.
+    ///   - identity: The identity of the required signer, such as an address; `nil` for any signer in the list.
     ///   - date: The time at which the signer's key must be valid.
     ///   - limits: The limits on the archive's content.
     ///   - progress: Counts the archive's bytes. Cancelling it stops the verification.
-    /// - Returns: What was verified.
-    /// - Throws: ``QuireError`` with code `notFound`; `invalidFormat` if the archive has no manifest, differs from it, or was changed after it
-    ///   was signed; `untrustedSignature` if it is not signed by an allowed signer; `unsupported` if the signature cannot be checked; `cancelled`,
-    ///   or errors of reading.
+    /// - Returns: The numbers of verified files and bytes, and the signer.
+    /// - Throws: ``QuireError`` with code `notFound`; `invalidFormat` if the archive has no manifest, differs from it, or was
+    ///   changed after it was signed; `untrustedSignature` if it is not signed by an allowed signer; `unsupported` if the
+    ///   signature cannot be verified; `cancelled`, or errors of reading.
     public static func verify(
         archive: String, allowedSigners: String? = nil, identity: String? = nil,
         at date: Date = Date(), limits: ArchiveLimits = ArchiveLimits(), progress: Progress? = nil
@@ -73,7 +74,7 @@ extension DocumentPackage {
         guard let manifest = checked.manifest, let message = checked.message else {
             throw QuireError(
                 .invalidFormat,
-                "Nothing in “\(archive)” can be verified, because it has no manifest: another program has made it.",
+                "“\(archive)” cannot be verified: it has no manifest, because another program created it.",
                 file: archive)
         }
         let files = manifest.entries.filter { !$0.path.hasSuffix("/") }

@@ -13,21 +13,21 @@ extension DocumentPackage {
     /// the digests of external data are checked, and the archive is read back as ``extract(_:to:limits:keepingDamage:progress:)-(String,_,_,_,_)``
     /// reads it. It has the permissions of the store, if the package's folder lets others reach it.
     ///
-    /// A protected document must be unlocked even if the archive stays sealed: without the keys, the write-ahead log cannot be
-    /// merged, unsaved changes cannot be left out, and nothing can be checked.
+    /// A protected document must be unlocked even if the archive stays encrypted: without the keys, the write-ahead log cannot be
+    /// merged, unsaved changes cannot be omitted, and nothing can be checked.
     ///
     /// - Parameters:
     ///   - path: The archive to create.
     ///   - replacing: Whether to replace an existing file.
     ///   - keepingDamage: Whether to export a damaged package as it is.
     ///   - protection: The protection of the archive; required if the document is protected, and ignored otherwise.
-    ///   - options: The form of the archive, and what it contains beside the document.
+    ///   - options: The format of the archive, and its optional contents.
     ///   - progress: Counts the bytes to write. Cancelling it stops the export and leaves no file.
     /// - Returns: The list of the archive's files.
     /// - Throws: ``QuireError`` with code `alreadyExists`, `unsupported`, `invalidValue` if the format does not have the level,
     ///   `invalidFormat` if the package is damaged or lacks values that have not arrived from other machines,
-    ///   `protectionUnavailable` if it is protected and `protection` is `nil`, `protectedDataUnavailable` if it is locked, `inputOutput` if
-    ///   signing fails, `cancelled`, or errors of reading and writing. No archive is left then.
+    ///   `protectionUnavailable` if it is protected and `protection` is `nil`, `protectedDataUnavailable` if it is locked,
+    ///   `inputOutput` if signing fails, `cancelled`, or errors of reading and writing. Then no archive is left.
     @discardableResult
     public func export(
         to path: String, replacing: Bool = false, keepingDamage: Bool = false,
@@ -131,7 +131,7 @@ extension DocumentPackage {
                 if let expected = digests[FileSystem.path(staging.path, path)],
                     expected != digest
                 {
-                    damaged.append(self.externalDataMessage(path, "is not what was saved"))
+                    damaged.append(self.externalDataMessage(path, "was changed after it was saved"))
                 }
             },
             finish: { if !damaged.isEmpty { throw self.damaged(damaged) } }
@@ -194,10 +194,10 @@ extension DocumentPackage {
 
     /// Extracts the document in an archive, or in a folder, into a new package.
     ///
-    /// The archive is untrusted. If it has a manifest, as those that Quire exports, its files must be exactly those that the manifest
-    /// lists. Zip, tar and 7z archives that other programs have made, and folders, are accepted if they contain exactly one
-    /// document, wherever it is; what is not part of a document is left out. The store must be sound in any case. The package is
-    /// created whole, or not at all.
+    /// The archive is untrusted. If it has a manifest, as archives exported by Quire do, its files must be exactly those that the
+    /// manifest lists. Zip, tar and 7z archives created by other programs, and folders, are accepted if they contain exactly one
+    /// document, wherever it is; files that are not part of a document are omitted. The store must be intact in any case. The
+    /// package is created completely or not at all.
     ///
     /// If the document is protected and locked, only the keybag and the headers of the files are checked.
     ///
@@ -208,7 +208,7 @@ extension DocumentPackage {
     ///   - keepingDamage: Whether the document may be damaged, as after an export that kept its damage. The archive itself
     ///     must still match its manifest, and the store must open.
     ///   - progress: Counts the archive's bytes. Cancelling it stops the extraction and leaves nothing.
-    /// - Returns: What was checked, and what was left out.
+    /// - Returns: The result of the checks, and the omitted files.
     /// - Throws: ``QuireError`` with code `alreadyExists`, `notFound`, `invalidFormat`, `locked` if it is a folder with a document that is
     ///   open for writing, `cancelled`, or errors of reading and writing.
     @discardableResult

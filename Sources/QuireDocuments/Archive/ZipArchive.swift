@@ -220,7 +220,7 @@ private final class ZipArchiveFile: ArchivedFile {
         let entry = member.entry
         guard let start = try entry.dataStart(in: file) else {
             throw Self.damaged(
-                file, "the header of “\(member.listed.path)” is not where it should be")
+                file, "the header of “\(member.listed.path)” is not valid")
         }
         dataStart = start
         if entry.isCompressed && member.isLarge {
@@ -312,7 +312,7 @@ private final class ZipArchiveFile: ArchivedFile {
         let digest = SHA256.hash(data: block).hexadecimal
         guard digest == member.digest(ofBlock: number) else {
             throw Self.damaged(
-                file, "“\(member.listed.path)” differs from what its manifest lists")
+                file, "“\(member.listed.path)” does not match the manifest")
         }
         return block
     }
@@ -354,7 +354,7 @@ private final class ZipArchiveFile: ArchivedFile {
             found = try file.read(into: UnsafeMutableRawBufferPointer(buffer), at: offset)
         }
         guard bytes.count == count else {
-            throw Self.damaged(file, "it was cut off while it was open")
+            throw Self.damaged(file, "it was truncated while it was open")
         }
         return bytes
     }

@@ -16,7 +16,7 @@ public struct AdditionalContent {
     /// The paths of all files, sorted by their bytes, unsaved changes included.
     public var paths: [String] { document.openDocument?.contentNames.sorted.map(\.text) ?? [] }
 
-    /// The bytes of a file, unsaved changes included, or `nil` if there is no such file.
+    /// The bytes of a file, including unsaved changes, or `nil` if it does not exist.
     ///
     /// - Throws: ``QuireError`` with code `notFound` if the saved files are missing, or errors of reading.
     public func data(at path: String) throws -> Data? {
@@ -58,7 +58,7 @@ public struct AdditionalContent {
         try write(data, at: path)
     }
 
-    /// The value of a JSON file, unsaved changes included, or `nil` if there is no such file.
+    /// The value of a JSON file, including unsaved changes, or `nil` if it does not exist.
     ///
     /// - Throws: ``QuireError`` with code `invalidFormat` if the file is not JSON of the type, or as ``data(at:)``.
     public func decode<Value: Decodable>(_ type: Value.Type, at path: String) throws -> Value? {
@@ -75,7 +75,7 @@ public struct AdditionalContent {
 
     /// Removes a file.
     ///
-    /// - Throws: ``QuireError`` with code `notFound` if there is no such file, or `readOnly`.
+    /// - Throws: ``QuireError`` with code `notFound` if the file does not exist, or `readOnly`.
     public func remove(at path: String) throws {
         try checkWritable()
         let open = try document.opened()
@@ -108,7 +108,7 @@ public struct AdditionalContent {
 extension AdditionalContent {
     // MARK: Reading
 
-    /// Whether there is a file, unsaved changes included.
+    /// Whether a file exists, including unsaved changes.
     public func contains(_ path: String) -> Bool {
         guard let names = document.openDocument?.contentNames else { return false }
         return names.contains(names.name(for: path))
@@ -119,18 +119,18 @@ extension AdditionalContent {
         paths.filter { FileName.isPath($0, inFolder: folder) }
     }
 
-    /// A file to read from, at its start, unsaved changes included; `nil` if there is no such file.
+    /// A file to read from, at its start, including unsaved changes; `nil` if it does not exist.
     ///
     /// Its bytes do not change, even if the file is replaced or removed meanwhile.
     ///
-    /// - Throws: ``QuireError`` with code `notFound` if the saved files are missing, or what opening throws.
+    /// - Throws: ``QuireError`` with code `notFound` if the saved files are missing, or errors of opening it.
     public func fileHandle(forReading path: String) throws -> FileHandle? {
         let open = try document.opened()
         return try open.contentFile(at: open.contentNames.name(for: path))
     }
 
-    /// The location of a file's bytes, unsaved changes included; `nil` if there is no such file, if it is unsaved data in memory, or
-    /// if the document is protected, so that the bytes are sealed.
+    /// The location of a file's bytes, including unsaved changes; `nil` if it does not exist, if it is unsaved data in memory, or
+    /// if the document is protected, so that the bytes are encrypted.
     ///
     /// For APIs that require a path. Only read the file, and only until the next save that changes additional content; use
     /// ``fileHandle(forReading:)`` for longer reads.

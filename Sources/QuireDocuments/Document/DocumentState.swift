@@ -61,7 +61,7 @@ public struct DocumentStateChange: Sendable {
 
 extension ManagedDocument {
     /// Posted on the main queue after each change of ``documentState``, with the document as its object. Read it with
-    /// ``DocumentStateChange/init(_:)``; its `userInfo` has the error, if there is one, under `NSUnderlyingErrorKey`.
+    /// ``DocumentStateChange/init(_:)``; its `userInfo` contains the error, if any, under `NSUnderlyingErrorKey`.
     public nonisolated static let stateChangedNotification = Notification.Name(
         "QuireDocumentStateChangedNotification")
 

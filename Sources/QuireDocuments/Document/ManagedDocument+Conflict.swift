@@ -23,8 +23,9 @@ extension ManagedDocument {
     /// The last save before the replacement is among the versions, with the reason ``DocumentVersion/Reason/conflict``, and
     /// counts as resolved afterwards.
     ///
-    /// - Throws: ``QuireError`` as ``save()`` or ``revert()``; the conflict is then resolved too, and the document unsaved, unless
-    ///   the store could not be created again, or there is no replacement. With code `invalidState` if there is no conflict.
+    /// - Throws: ``QuireError`` as ``save()`` or ``revert()``; the conflict is then resolved too, and the document unsaved,
+    ///   unless the store could not be created again, or the replacement does not exist. With code `invalidState` if the document
+    ///   is not in conflict.
     public func resolveConflict(keeping side: ConflictSide) async throws {
         guard documentState.contains(.inConflict), let open = openDocument else {
             throw QuireError(.invalidState, "“\(path)” is not in conflict.", file: path)

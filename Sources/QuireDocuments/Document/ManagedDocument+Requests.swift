@@ -14,8 +14,8 @@ extension ManagedDocument {
     ///
     /// - Parameter model: The model of the objects, which is stored in the package; `nil` for ``managedObjectModel``, or the
     ///   models of the program's bundle.
-    /// - Throws: ``QuireError`` with code `alreadyExists` if the path exists, `invalidModel` if the model
-    ///   cannot be used or there is none, `invalidState` if the document is open, or errors of writing.
+    /// - Throws: ``QuireError`` with code `alreadyExists` if the path exists, `invalidModel` if the model cannot be used or none
+    ///   is found, `invalidState` if the document is open, or errors of writing.
     public func create(model: ManagedObjectModel? = nil) async throws {
         try await request(.open(OpenRequest(model: model, isCreation: true)))
     }
@@ -246,9 +246,9 @@ extension ManagedDocument {
     ///   - keepingDamage: Whether to copy a damaged document as it is; otherwise the copy is checked.
     ///   - progress: As in ``save(as:replacing:keepingDamage:progress:)``.
     /// - Complexity: O(*n*) in the size of the document, off the main queue.
-    /// - Throws: ``QuireError`` with code `alreadyExists`, `locked`, `cancelled`, `validation` if an object could not be saved, or
-    ///   errors of reading and writing. With code `notFound` and the path of the copy as its subject if that is there, but lacks
-    ///   files that were deleted with the document's package; see ``save(as:replacing:keepingDamage:progress:)``.
+    /// - Throws: ``QuireError`` with code `alreadyExists`, `locked`, `cancelled`, `validation` if an object could not be saved,
+    ///   or errors of reading and writing. With code `notFound` and the path of the copy as its subject if the copy was created,
+    ///   but lacks files that were deleted with the document's package; see ``save(as:replacing:keepingDamage:progress:)``.
     public func writeCopy(
         to url: URL, replacing: Bool = false, keepingDamage: Bool = false,
         progress: Progress? = nil
@@ -316,8 +316,8 @@ extension ManagedDocument {
     ///
     /// - Parameter url: The new URL, which must not exist unless it is that of this document.
     /// - Throws: ``QuireError`` with code `alreadyExists`, `notFound` if the folder does not exist, `unsupported` for another
-    ///   file system, `invalidValue` if SQLite could not open so long a path, or `invalidState` if the document is not open.
-    ///   Then it is where it was. Or what opening the store throws.
+    ///   file system, `invalidValue` if SQLite could not open so long a path, or `invalidState` if the document is not open. Then
+    ///   the package is not moved. Or errors of opening the store.
     public func move(to url: URL) async throws { try await request(moveRequest(to: url)) }
 
     /// Renames or moves the document's package; see ``move(to:)``.
@@ -342,15 +342,15 @@ extension ManagedDocument {
     /// Saves unsaved changes, and exports the document to an archive, whose format depends on the URL's extension unless `options`
     /// chooses another one; see ``ArchiveFormat``.
     ///
-    /// The archive has what is saved when this is called. Exporting an unchanged document again produces an identical archive, unless
-    /// it is protected. The document can be edited meanwhile; what is to be saved later waits only until its files are copied.
+    /// The archive contains the state saved when this is called. Exporting an unchanged document again produces an identical
+    /// archive, unless it is protected. The document can be edited meanwhile; later saves wait only until its files are copied.
     ///
     /// - Parameters:
     ///   - url: The archive to create.
     ///   - replacing: Whether to replace an existing file.
     ///   - keepingDamage: Whether to export a damaged document as it is.
     ///   - protection: The protection of the archive; required if the document is protected, and ignored otherwise.
-    ///   - options: The form of the archive, and what it contains beside the document.
+    ///   - options: The format of the archive, and its optional contents.
     ///   - progress: Counts the bytes to write; cancelling it stops the export and leaves nothing.
     /// - Throws: ``QuireError`` with code `alreadyExists`, `unsupported`, `protectionUnavailable` if it is protected and
     ///   `protection` is `nil`, `protectedDataUnavailable`, `cancelled`, or as ``save()``.
@@ -401,7 +401,7 @@ extension ManagedDocument {
         }
     }
 
-    /// Checks everything in the package, as of the last save. Changes nothing.
+    /// Checks the whole package as of the last save. Changes nothing.
     public func check() async throws -> [DocumentProblem] {
         let package = try openPackage()
         return try await FileQueue.copies.run { try package.check() }
@@ -524,8 +524,8 @@ public enum SaveOperation: Sendable, Hashable {
 // MARK: - Versions
 
 extension ManagedDocument {
-    /// Saves unsaved changes, and keeps the document as it is when this is called as a version. It can be edited meanwhile; what is to
-    /// be saved later waits until the version is complete.
+    /// Saves unsaved changes, and keeps the document as it is when this is called as a version. It can be edited meanwhile; later
+    /// saves wait until the version is complete.
     ///
     /// - Parameters:
     ///   - name: A name given by the user.

@@ -151,7 +151,7 @@ open class ManagedDocument {
     open var fileType: String { (path as NSString).pathExtension }
 
     /// The protection class of an open document, or the class for a new one; `nil` for that of ``protectionDomain``, or none if
-    /// there is no domain.
+    /// no domain is set.
     ///
     /// An existing document keeps its class; ``DocumentPackage/setFileProtection(_:ofDocumentAt:domain:waiting:)`` changes it.
     /// Opening it with another class fails with code `protectionUnavailable`, unless that is `none`.
@@ -233,7 +233,7 @@ open class ManagedDocument {
     ///   - coordinator: The document's coordinator.
     ///   - storeURL: The file of the document's own store.
     ///   - fileType: ``fileType``.
-    ///   - configuration: The configuration of the model that the store has; `nil` for all entities.
+    ///   - configuration: The store's configuration of the model; `nil` for all entities.
     ///   - storeOptions: ``persistentStoreOptions``.
     open nonisolated func configurePersistentStoreCoordinator(
         _ coordinator: PersistentStoreCoordinator, for storeURL: URL, ofType fileType: String,
@@ -284,15 +284,15 @@ open class ManagedDocument {
     /// Unchanged files may be hard links to those in `absoluteOriginalContentsURL`. The folder is synchronized, and becomes part of the
     /// document with the commit of its objects, or not at all.
     ///
-    /// In a protected document both folders are in memory, where only this user can read them, and the new files are sealed when the
-    /// method returns; that takes memory for all files, and time for those that are not such links. Without a file system in memory
-    /// (`XDG_RUNTIME_DIR` or `/dev/shm`) saving fails with code `unsupported`. Existing files that were not written by this class are
-    /// not replaced: saving fails with code `protectionUnavailable`.
+    /// In a protected document both folders are in memory, where only this user can read them, and the new files are encrypted
+    /// when the method returns; this needs memory for all files, and time for those that are not such links. Without an in-memory
+    /// file system (`XDG_RUNTIME_DIR` or `/dev/shm`) saving fails with code `unsupported`. Existing files that were not written
+    /// by this class are not replaced: saving fails with code `protectionUnavailable`.
     ///
     /// - Parameters:
     ///   - content: The snapshot.
     ///   - absoluteURL: The folder to write to.
-    ///   - absoluteOriginalContentsURL: The folder of the last save, which must not be changed; `nil` if there is none.
+    ///   - absoluteOriginalContentsURL: The folder of the last save, which must not be changed; `nil` before the first save.
     open nonisolated func writeAdditionalContent(
         _ content: any Sendable, to absoluteURL: URL,
         originalContentsURL absoluteOriginalContentsURL: URL?

@@ -131,7 +131,7 @@ extension OpenDocument {
         if package.isArchived {
             throw QuireError(
                 .readOnly,
-                "“\(old)” is an archive, in which a document is open; close the document, and move the archive as a file.",
+                "“\(old)” is an archive with an open document; close the document, then move the archive as a file.",
                 file: old)
         }
         try await FileQueue.shared.run {

@@ -216,7 +216,7 @@ enum TableDescription {
         case .binary, .transformable:
             field(
                 name, "string",
-                description: "Base64, or for a large value the path of a file with its bytes.")
+                description: "Base64, or the path of a file with the bytes of a large value.")
         case .decimal, .string, .undefined, .objectID, .composite: field(name, "string")
         }
     }

@@ -22,8 +22,8 @@ extension DocumentLibrary {
 
     /// The documents of the library, followed by changes as they happen.
     ///
-    /// The folders are watched with kernel events; where there are none (see ``PackageWatch``) they are examined every two
-    /// seconds. Changes within a short time are reported together, with the state at that time: a document that was added and
+    /// The folders are watched with kernel events; where these are not available (see ``PackageWatch``), they are polled every
+    /// two seconds. Changes within a short time are reported together, with the state at that time: a document that was added and
     /// removed meanwhile is not reported.
     ///
     /// Every call returns a new sequence, which ends when the consuming task is cancelled or the sequence is released. Changes are

@@ -8,7 +8,7 @@ extension DocumentLibrary {
         public var path: String
         /// The name: that of the package without its extension.
         public var name: String
-        /// The store's UUID, which identifies the document; `nil` if the package's metadata has none.
+        /// The store's UUID, which identifies the document; `nil` if the package's metadata does not contain it.
         public var uuid: String?
         /// The document's metadata, without the thumbnail; see ``thumbnailPath``.
         public var metadata: LibraryMetadata

@@ -2,8 +2,8 @@ public import Foundation
 import Logging
 import Quire
 
-/// The data that a library shows of a document without opening it, derived from the document and stored in the package's metadata
-/// file.
+/// The data that a library shows for a document without opening it, derived from the document and stored in the package's
+/// metadata file.
 ///
 /// A document writes it when it is closed after a save, and from time to time while it is open. After a crash it may be out of
 /// date; opening, saving and closing the document updates it.

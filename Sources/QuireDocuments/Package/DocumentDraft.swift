@@ -6,7 +6,7 @@ public import Quire
 ///
 /// It is kept in the package's store, separate from the saved state, until a save has written its changes.
 public struct DocumentDraft: Sendable, Hashable {
-    /// When it was made.
+    /// When it was created.
     public var date: Date
     /// The changes of objects.
     public var objects: ObjectDraft
@@ -28,7 +28,7 @@ public struct DocumentDraft: Sendable, Hashable {
         static let largeFiles = "largeFiles"
     }
 
-    /// Makes a draft.
+    /// Creates a draft.
     public init(date: Date = Date(), objects: ObjectDraft, content: [String: Data?] = [:]) {
         self.date = date
         self.objects = objects
@@ -115,11 +115,10 @@ extension StoreMigrationOptions {
 }
 
 extension DocumentPackage {
-    /// Keeps a draft in the store, replacing the present one. The saved state does not change. When this returns, the draft
+    /// Saves a draft in the store, replacing the current one. The saved state does not change. When this returns, the draft
     /// survives power loss.
     ///
-    /// - Throws: ``QuireError`` with code `readOnly`, `outOfSpace` or `storeUnavailable`; then the present draft is
-    ///   kept.
+    /// - Throws: ``QuireError`` with code `readOnly`, `outOfSpace` or `storeUnavailable`; then the current draft is kept.
     public func writeDraft(_ draft: DocumentDraft) throws {
         try store.writeDraft(draft.encoded())
     }
@@ -225,11 +224,11 @@ extension DocumentPackage {
 
 /// The status of the draft that a package had when its document was opened.
 public enum DocumentDraftStatus: Sendable {
-    /// There was no draft.
+    /// The package had no draft.
     case none
     /// Its changes are now the document's unsaved changes. `omissions` describes changes that could not be restored.
     case restored(from: Date, omissions: [String])
-    /// It was left alone, because the document was opened for reading only.
+    /// It was not restored, because the document was opened for reading only.
     case ignored
     /// It could not be read or restored, with the reason. It is kept until another draft replaces it.
     case unreadable(QuireError)

@@ -79,8 +79,8 @@ extension DocumentPackage {
         }
     }
 
-    /// A file of additional content to read from, at its start, as of the last save; `nil` if there is no such file. Its
-    /// bytes do not change, whatever is saved meanwhile.
+    /// A file of additional content to read from, at its start, as of the last save; `nil` if it does not exist. Its bytes do not
+    /// change, regardless of later saves.
     public func additionalContentHandle(at path: String) throws -> FileHandle? {
         try additionalContentFile(at: path)?.openedInClear().fileHandle()
     }
@@ -219,8 +219,8 @@ extension DocumentPackage {
         }
     }
 
-    /// Removes files that only the replaced content needs. Call it when the replaced content is no longer read; until then it only
-    /// takes space.
+    /// Removes files that only the replaced content needs. Call it when the replaced content is no longer read; until then it
+    /// only uses space.
     public func removeReplacedContent() {
         do {
             tidy(generation: try liveGeneration())

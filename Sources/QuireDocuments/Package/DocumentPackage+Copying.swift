@@ -8,8 +8,8 @@ internal import QuireSQLite
 extension DocumentPackage {
     /// Writes a copy of the package as of the last save. The package can be read and saved meanwhile.
     ///
-    /// The copy has the same store UUID, and the permissions of the original, but no versions. It is created whole, or not at all. The
-    /// database and the digests of external data are checked.
+    /// The copy has the same store UUID, and the permissions of the original, but no versions. It is created completely or not at
+    /// all. The database and the digests of external data are checked.
     ///
     /// If another program has deleted the open package, the copy has the content of the store, which is still open; the thrown error
     /// then lists the missing files of external data and additional content.
@@ -21,9 +21,9 @@ extension DocumentPackage {
     ///   - waiting: How to wait while the package to replace is open for writing, which blocks the thread; `nil` to
     ///     fail immediately.
     ///   - progress: Counts the bytes to copy; cancelling it stops the copy and leaves nothing.
-    /// - Throws: ``QuireError`` with code `alreadyExists`, `invalidFormat` if the package is damaged, `locked`, `cancelled`, or errors of
-    ///   reading and writing. Then there is no copy. With code `notFound` and the path of the copy as its subject if
-    ///   the copy was created, but lacks files that were deleted with the package.
+    /// - Throws: ``QuireError`` with code `alreadyExists`, `invalidFormat` if the package is damaged, `locked`, `cancelled`, or
+    ///   errors of reading and writing. Then no copy exists. With code `notFound` and the path of the copy as its subject if the
+    ///   copy was created, but lacks files that were deleted with the package.
     public func writeCopy(
         to path: String, replacing: Bool = false, keepingDamage: Bool = false,
         waiting: LockWait? = nil, progress: Progress? = nil
@@ -92,7 +92,7 @@ extension DocumentPackage {
             if isOwn || DocumentPackageLayout(path: above).isPackage {
                 throw QuireError(
                     .invalidValue,
-                    "“\(path)” is inside the document “\(isOwn ? own?.path ?? above : above)”; choose a path outside of it.",
+                    "“\(path)” is inside the document “\(isOwn ? own?.path ?? above : above)”; choose a path outside it.",
                     file: path)
             }
             // A symbolic link on the path may lead elsewhere.
@@ -276,7 +276,9 @@ extension DocumentPackage {
                             digest, ofFileAt: file.path, beneath: folder, unsealing: classKey)
                 }
             }
-            if !isSound { problems.append(externalDataMessage(file.path, "is not what was saved")) }
+            if !isSound {
+                problems.append(externalDataMessage(file.path, "was changed after it was saved"))
+            }
         }
         return (problems, digests)
     }
@@ -312,8 +314,8 @@ extension DocumentPackage {
         let more = problems.count > 1 ? " (and \(problems.count - 1) more)" : ""
         return QuireError(
             .invalidFormat,
-            "“\(layout.path)” is damaged and was not copied: \(problems.first ?? "")\(more). “quire recover” recovers what "
-                + "can be read; --keep-damage copies the document as it is.",
+            "“\(layout.path)” is damaged and was not copied: \(problems.first ?? "")\(more). “quire recover” recovers the "
+                + "readable objects; --keep-damage copies the document as it is.",
             file: layout.path)
     }
 }

@@ -35,7 +35,7 @@ extension DocumentPackage {
     /// try await document.open()
     /// ```
     ///
-    /// The path may be that of a zip file that Quire has made; a document in any other archive must be extracted first.
+    /// The path may be that of a zip file created by Quire; a document in any other archive must be extracted first.
     ///
     /// - Throws: ``QuireError`` with code `invalidFormat` or `unsupported` if its keybag cannot be read.
     public static func protectionDomain(at path: String) throws -> ProtectionDomain? {
@@ -47,7 +47,7 @@ extension DocumentPackage {
         }
     }
 
-    /// Changes the protection class of a document that is not open. All of it is encrypted with new keys.
+    /// Changes the protection class of a document that is not open. The whole document is encrypted with new keys.
     ///
     /// An interruption leaves the old document or the new one. **Old data on the disk is not overwritten**: after protecting a
     /// document for the first time, the old blocks of its files remain readable on the disk until they are reused. Files in the
@@ -59,8 +59,8 @@ extension DocumentPackage {
     ///   - domain: The domain that unlocks it if it was not protected; `nil` for the default one of the process.
     ///   - waiting: How to wait while another owner has it open for writing, which blocks the thread; `nil` to fail at once.
     /// - Complexity: O(*n*) in the size of the document.
-    /// - Throws: ``QuireError`` with code `protectionUnavailable` if there is no domain, `protectedDataUnavailable` if a domain
-    ///   is locked, `locked` if another owner has it open for writing or changes it meanwhile, `invalidFormat` if one of its
+    /// - Throws: ``QuireError`` with code `protectionUnavailable` if no domain is set, `protectedDataUnavailable` if a domain is
+    ///   locked, `locked` if another owner has it open for writing or changes it meanwhile, `invalidFormat` if one of its
     ///   versions is damaged, `outOfSpace`, or errors of reading and writing. Then nothing has changed.
     public static func setFileProtection(
         _ fileProtection: FileProtection, ofDocumentAt path: String,
@@ -88,8 +88,8 @@ extension DocumentPackage {
         }
     }
 
-    /// Replaces the keys of a protected document that is not open: the master key, the class keys, and the key of each file. All
-    /// of it is encrypted again.
+    /// Replaces the keys of a protected document that is not open: the master key, the class keys, and the key of each file. The
+    /// whole document is re-encrypted.
     ///
     /// Old credentials do not open the new document, except for domains that it belongs to. Its passphrases, key files and
     /// recovery keys are removed; add them again. Old data on the disk is not overwritten, and copies keep their keys. An
@@ -100,7 +100,7 @@ extension DocumentPackage {
     ///   - waiting: How to wait while another owner has it open for writing, which blocks the thread; `nil` to fail at once.
     /// - Complexity: O(*n*) in the size of the document.
     /// - Throws: As ``setFileProtection(_:ofDocumentAt:domain:waiting:)``; `protectionUnavailable` if it is not protected, or
-    ///   belongs to no domain, so that nothing would unlock it.
+    ///   does not belong to a domain that would unlock it.
     public static func rotateKeys(
         ofDocumentAt path: String, waiting: LockWait? = nil
     ) throws { try rotateKeys(ofDocumentAt: path, slots: [], waiting: waiting) }
@@ -129,7 +129,7 @@ extension DocumentPackage {
                 if try store.fileState() == state, try versionStore.ids() == versions { return }
                 throw QuireError(
                     .locked,
-                    "“\(layout.path)” was changed while it was being encrypted again; try again.",
+                    "“\(layout.path)” was changed while it was being re-encrypted; try again.",
                     file: layout.path)
             }
         ) { target in
@@ -266,7 +266,7 @@ extension VersionStore {
             } catch let error as QuireError where error.code == .invalidFormat {
                 throw QuireError(
                     .invalidFormat,
-                    "The version “\(id)” of “\(layout.path)” is damaged and cannot be encrypted again; delete it and try again.",
+                    "The version “\(id)” of “\(layout.path)” is damaged and cannot be re-encrypted; delete it and try again.",
                     file: layout.path, value: id, underlying: error)
             }
         }

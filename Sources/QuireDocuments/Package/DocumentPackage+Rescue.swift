@@ -76,8 +76,8 @@ extension DocumentPackage {
 
     /// Recovers objects from a damaged package or store into a new package; see ``StoreRecovery``.
     ///
-    /// The generation of additional content to which the store refers is copied, or the newest one if the store refers to none. The
-    /// new package of a protected one is sealed with the same keys.
+    /// The generation of additional content to which the store refers is copied, or the newest one if the store does not refer to
+    /// any. A package recovered from a protected one is encrypted with the same keys.
     ///
     /// - Parameters:
     ///   - damaged: The package or store, which is not changed.
@@ -85,7 +85,7 @@ extension DocumentPackage {
     ///   - model: The model; `nil` for the one stored in the store, or, if that is lost, one inferred from its tables.
     ///   - options: How to recover.
     ///   - progress: Counts steps; observe `fractionCompleted`. Cancelling it leaves nothing.
-    /// - Throws: Errors of ``StoreRecovery/recover(_:to:model:options:progress:)``. Then there is no new package.
+    /// - Throws: Errors of ``StoreRecovery/recover(_:to:model:options:progress:)``. Then no new package exists.
     public static func recover(
         _ damaged: String, to path: String, model: ManagedObjectModel? = nil,
         options: StoreRecovery.Options = StoreRecovery.Options(), progress: Progress? = nil
@@ -192,9 +192,8 @@ public struct DocumentProblem: Sendable, Hashable {
 }
 
 extension DocumentPackage {
-    /// Checks everything in the package: the store, as ``StoreCheck`` does, the additional content, the versions, the metadata,
-    /// and files that are not part of a document. Changes nothing. Leftovers of interrupted saves are not problems; see
-    /// ``leftovers()``.
+    /// Checks the whole package: the store, as ``StoreCheck`` does, the additional content, the versions, the metadata, and files
+    /// that are not part of a document. Changes nothing. Leftovers of interrupted saves are not problems; see ``leftovers()``.
     ///
     /// - Returns: The problems, errors first; empty if there are none.
     /// - Throws: As ``StoreCheck/run(_:progress:)``.
@@ -206,7 +205,7 @@ extension DocumentPackage {
             errors.append(
                 .init(
                     severity: .error, path: layout.store,
-                    message: "There are \(report.unlistedProblems) more problems of these kinds."))
+                    message: "\(report.unlistedProblems) more problems of these kinds were found."))
         }
         // Of external data only unreferenced files are recorded: leftovers.
         let warnings = report.notes.filter { $0.kind != .externalData }
@@ -365,9 +364,9 @@ extension DocumentPackage {
     /// Leftovers of interrupted saves: temporary files, generations of additional content and external data that are not
     /// referenced. They are harmless, and are removed when the package is opened for writing.
     ///
-    /// Unreferenced files may also be of a newer save, whose store a file synchronizer has not delivered yet, or a backup has replaced by
-    /// an older one. So they are leftovers only after a day if the package was closed, and not at all if content that the store refers
-    /// to is missing.
+    /// Unreferenced files may also belong to a newer save, whose store a sync tool has not delivered yet, or a backup has
+    /// replaced with an older one. So they are leftovers only after a day if the package was closed, and not at all if content
+    /// that the store refers to is missing.
     ///
     /// While the package is open for writing, they include files that are no longer needed.
     ///

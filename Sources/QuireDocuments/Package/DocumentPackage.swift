@@ -11,7 +11,7 @@ import Synchronization
 /// Invariants
 /// ==========
 ///
-/// - An existing package is whole: it was built beside its path, synchronized and renamed.
+/// - An existing package is complete: it was built beside its path, synchronized and renamed.
 /// - Only the owner of ``DocumentPackageLayout/lock`` writes. Readers take no lock and leave no trace.
 /// - A document changes only with the commit of the store's transaction. Files that it refers to are on disk before; files that are
 ///   no longer referenced are removed afterwards. So after any interruption the package has the state of the last commit, and
@@ -64,7 +64,7 @@ public final class DocumentPackage: Sendable {
 
     /// Creates a package with an empty store, and opens it for writing.
     ///
-    /// The package is created whole, or not at all.
+    /// The package is created completely or not at all.
     ///
     /// - Throws: ``QuireError`` with code `alreadyExists` if the path exists.
     public static func create(
@@ -88,7 +88,7 @@ public final class DocumentPackage: Sendable {
     /// Creates a package with the objects, the model and the protection of a store; see
     /// ``StoreFile/convert(to:type:model:allowsRemoval:fileProtection:protectionDomain:progress:)-(String,_,_,_,_,_,_)``.
     ///
-    /// The package is created whole, or not at all.
+    /// The package is created completely or not at all.
     ///
     /// - Parameters:
     ///   - path: The package to create.
@@ -168,9 +168,9 @@ public final class DocumentPackage: Sendable {
             migrating: migration, waiting: waiting)
     }
 
-    /// Opens a package, or for reading the document in an archive.
+    /// Opens a package, or, for reading only, the document in an archive.
     ///
-    /// Of a zip file that Quire has made nothing is unpacked, whatever its size, and what is read is verified against its manifest. Other
+    /// A zip file created by Quire is not unpacked, whatever its size, and the data read is verified against its manifest. Other
     /// archives, of all formats that can be extracted, are unpacked to a private folder until the document is closed.
     ///
     /// - Parameters:
@@ -195,7 +195,7 @@ public final class DocumentPackage: Sendable {
             guard readOnly else {
                 throw QuireError(
                     .readOnly,
-                    "“\(layout.path)” is an archive, in which nothing can be changed; open it for reading, or extract it first.",
+                    "“\(layout.path)” is an archive and cannot be changed; open it for reading only, or extract it first.",
                     file: layout.path)
             }
             return try open(
@@ -272,7 +272,7 @@ public final class DocumentPackage: Sendable {
             package, .init(reason: .beforeMigrating), by: .linking, onlyIfNew: true, progress: nil)
     }
 
-    /// Ends all use of the package, after versions that are being kept or removed are finished. Closing twice does nothing.
+    /// Closes the package, after waiting for versions that are being kept or removed. Closing twice does nothing.
     public func close() throws {
         defer {
             if let lock, !hasSuccessor.load(ordering: .acquiring) {
@@ -470,7 +470,7 @@ public final class DocumentPackage: Sendable {
         try withLiveGeneration { try content.files(in: $0) }.map { ($0.path.text, $0.size) }
     }
 
-    /// The bytes of a file of additional content, as of the last save, or `nil` if there is no such file.
+    /// The bytes of a file of additional content, as of the last save, or `nil` if it does not exist.
     public func additionalContent(at path: String) throws -> Data? {
         try additionalContentFile(at: path)?.readAll()
     }

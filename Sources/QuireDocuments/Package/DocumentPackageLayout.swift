@@ -8,7 +8,7 @@ import Quire
 ///
 ///     Document.quire/
 ///       DocumentMetadata.plist                            derived from the store; written again if missing
-///       Protection.keybag                                 if the document is protected: all files below are sealed
+///       Protection.keybag                                 if the document is protected: all files below are encrypted
 ///       Thumbnail.png                                     a picture for libraries, if the document provides one
 ///       .lock                                             only while it is open for writing
 ///       StoreContent/persistentStore                      the SQLite store
@@ -76,7 +76,7 @@ public struct DocumentPackageLayout: Sendable, Hashable {
         guard FileName(resolved.store + "-journal").byteCount > 512 else { return }
         throw QuireError(
             .invalidValue,
-            "“\(path)” cannot be the path of a document, because it is too long for SQLite; choose a folder that is not as deep.",
+            "“\(path)” cannot be the path of a document, because it is too long for SQLite; choose a shorter path.",
             file: path)
     }
 

@@ -338,7 +338,7 @@ final class FormatStore: AtomicStore, @unchecked Sendable {
             else {
                 throw QuireError(
                     .inputOutput,
-                    "“\(path)” was not saved: writeObjects(of:to:type:) wrote no file to its URL.",
+                    "“\(path)” was not saved: writeObjects(of:to:type:) did not write a file to its URL.",
                     file: path)
             }
             return try FileSystem.contents(of: temporary)

@@ -18,8 +18,8 @@ extension PersistentDocument {
     ///     request runs.
     /// - Complexity: O(*n*) in the size of the document, off the main queue.
     /// - Throws: ``QuireError`` with code `alreadyExists`, `notFound` if the folder does not exist, `unsupported` if the format
-    ///   cannot hold the objects, `invalidState` if objects were changed while they were converted, `cancelled`, or as ``save()``.
-    ///   Then the document is unchanged.
+    ///   cannot store the objects, `invalidState` if objects were changed while they were converted, `cancelled`, or as
+    ///   ``save()``. Then the document is unchanged.
     public func save(as url: URL, progress: Progress? = nil) async throws {
         try await carryOut { [self] in try await performSave(as: url, progress) }
     }
@@ -88,9 +88,9 @@ extension PersistentDocument {
     ///   - url: The file, which must not exist yet. It gets the permissions of the present one.
     ///   - progress: As in ``save(as:progress:)``.
     /// - Complexity: O(*n*) in the size of the document, off the main queue.
-    /// - Throws: ``QuireError`` with code `alreadyExists`, `notFound` if the folder does not exist, `validation` if an object could
-    ///   not be saved, `unsupported` if the format cannot hold the objects, `cancelled`, `invalidState` if the document is not
-    ///   open, or errors of reading and writing. Then there is no copy.
+    /// - Throws: ``QuireError`` with code `alreadyExists`, `notFound` if the folder does not exist, `validation` if an object
+    ///   could not be saved, `unsupported` if the format cannot store the objects, `cancelled`, `invalidState` if the document is
+    ///   not open, or errors of reading and writing. Then no copy exists.
     public func writeCopy(to url: URL, progress: Progress? = nil) async throws {
         try await carryOut { [self] in try await performCopy(to: url, progress) }
     }
@@ -130,15 +130,15 @@ extension PersistentDocument {
     /// Exports the document as it is now, including unsaved changes, to an archive, whose format depends on the URL's extension;
     /// see ``ArchiveFormat``. It contains the file under its name, with its external data. `unzip` and `tar` extract it.
     ///
-    /// The archive of a protected document is sealed with the same keys, and contains the keybag; the keys of the document open the
-    /// extracted files.
+    /// The archive of a protected document is encrypted with the same keys, and contains the keybag; the keys of the document
+    /// open the extracted files.
     ///
     /// - Parameters:
     ///   - url: The archive to create. It gets the permissions of the document's file.
     ///   - replacing: Whether to replace an existing file.
     ///   - progress: Counts the bytes to write; cancelling it stops the export and leaves nothing.
-    /// - Throws: ``QuireError`` with code `alreadyExists`, `unsupported` for another extension, `cancelled`, `invalidState` if the
-    ///   document is not open or has no file yet, or as ``writeCopy(to:progress:)``. Then there is no archive.
+    /// - Throws: ``QuireError`` with code `alreadyExists`, `unsupported` for another extension, `cancelled`, `invalidState` if
+    ///   the document is not open or has no file yet, or as ``writeCopy(to:progress:)``. Then no archive exists.
     public func export(
         to url: URL, replacing: Bool = false, progress: Progress? = nil
     ) async throws {

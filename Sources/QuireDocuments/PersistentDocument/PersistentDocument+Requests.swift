@@ -8,9 +8,9 @@ extension PersistentDocument {
     /// Creates the file, without objects, and opens it. It is on disk when this returns.
     ///
     /// - Parameter model: The model of the objects; `nil` for ``managedObjectModel``, or the models of the program's bundle.
-    /// - Throws: ``QuireError`` with code `alreadyExists` if the URL exists, `invalidModel` if the model cannot be
-    ///   used or there is none, `protectionUnavailable` if the file cannot be protected as ``fileProtection`` says, `invalidState` if
-    ///   the document is open, or errors of writing. Then no file is left.
+    /// - Throws: ``QuireError`` with code `alreadyExists` if the URL exists, `invalidModel` if the model cannot be used or none
+    ///   is found, `protectionUnavailable` if the file cannot be protected as ``fileProtection`` requires, `invalidState` if the
+    ///   document is open, or errors of writing. Then no file is left.
     public func create(model: ManagedObjectModel? = nil) async throws {
         try await carryOut { [self] in
             try requireClosed()

@@ -120,7 +120,7 @@ open class PersistentDocument {
     /// It is not autosaved. Until it has a file, saving it, and closing it with unsaved changes, fails with code `invalidState`.
     ///
     /// - Parameter model: The model of the objects; `nil` for ``managedObjectModel``, or the models of the program's bundle.
-    /// - Throws: ``QuireError`` with code `invalidModel` if the model is not valid or there is none.
+    /// - Throws: ``QuireError`` with code `invalidModel` if the model is not valid or none is found.
     public convenience init(model: ManagedObjectModel? = nil) throws {
         self.init(fileURL: URL(fileURLWithPath: Self.untitled))
         fileURL = nil
@@ -156,8 +156,8 @@ open class PersistentDocument {
     /// The type of the document: the extension of its file; empty without one.
     open var fileType: String { fileURL?.pathExtension ?? "" }
 
-    /// The protection class of an open document, or the class for a new one; `nil` for that of ``protectionDomain``, or none if there
-    /// is no domain.
+    /// The protection class of an open document, or the class for a new one; `nil` for that of ``protectionDomain``, or none if
+    /// no domain is set.
     ///
     /// An existing file keeps its class; `StoreFile.setFileProtection(_:domain:)` changes it while the document is closed. Opening a file
     /// with another class fails with code `protectionUnavailable`, unless that is `none`; so does creating a file in a custom format,

@@ -5,7 +5,7 @@ internal import QuireSQLite
 extension DocumentTemplate {
     /// Creates a template from a document: its model, its objects as of the last save, and its additional content.
     ///
-    /// The template is written completely, or not at all. It does not include versions, history, drafts, keys and the state of
+    /// The template is written completely, or not at all. It does not include versions, history, drafts, keys or the state of
     /// synchronization. Transient attributes are omitted; derived attributes are computed again in each new document.
     ///
     /// ```swift
@@ -19,7 +19,7 @@ extension DocumentTemplate {
     ///   - name: The name of the new template.
     ///   - summary: A one-line description; `nil` for one with the document's name.
     ///   - folder: The folder of the new template, which is created if missing; `nil` for ``userFolder``.
-    ///   - allowsUnprotectedCopy: Whether to make a template from a protected document. Templates are not protected.
+    ///   - allowsUnprotectedCopy: Whether to create a template from a protected document. Templates are not protected.
     /// - Complexity: O(*n*) in the size of the document. One object at a time is in memory.
     /// - Throws: ``QuireError`` with code `invalidValue` if the name is not valid, `alreadyExists` if another template has it,
     ///   `protectionUnavailable` if the document is protected and no unprotected copy is allowed,
@@ -45,7 +45,7 @@ extension DocumentTemplate {
         {
             throw QuireError(
                 .protectionUnavailable,
-                "“\(document)” is protected (\(protection.rawValue)), but templates are not: anyone who can read the template could read the objects. Allow an unprotected copy, or make the template from another document.",
+                "“\(document)” is protected (\(protection.rawValue)), but templates are not: anyone who can read the template could read the objects. Allow an unprotected copy, or create the template from another document.",
                 file: document)
         }
         try FileSystem.makeFolder(folder, withIntermediates: true)
@@ -53,7 +53,7 @@ extension DocumentTemplate {
         defer { sibling.remove() }
         do {
             try sibling.building {
-                let description = summary ?? "Made from \(FileSystem.name(of: document))."
+                let description = summary ?? "Created from \(FileSystem.name(of: document))."
                 try TemplateWriter(folder: sibling.path, package: package)
                     .write(description: description)
                 try sibling.setFinalPermissions(of: nil)
@@ -195,7 +195,7 @@ private struct SeedWriter {
         if byteCount > Self.maximumByteCount {
             throw QuireError(
                 .unsupported,
-                "“\(document)” is too large for a template: its objects take more than \(Self.maximumByteCount >> 20) MB as text. Make the template from a copy with fewer objects.",
+                "“\(document)” is too large for a template: its objects need more than \(Self.maximumByteCount >> 20) MB as text. Create the template from a copy with fewer objects.",
                 file: document)
         }
         try write(text)
@@ -242,7 +242,7 @@ private struct SeedWriter {
         guard let text, (try? AttributeValue(parsing: text, as: attribute.type)) == value else {
             throw QuireError(
                 .unsupported,
-                "\(place) in “\(document)” is \(value.display), which a template cannot express; change the value, or make the template from another document.",
+                "\(place) in “\(document)” is \(value.display), which a template cannot express; change the value, or create the template from another document.",
                 subject: .init(property: slot.name, file: document))
         }
         switch value {

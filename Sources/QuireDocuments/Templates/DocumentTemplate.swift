@@ -28,7 +28,7 @@ public struct DocumentTemplate: Sendable, Hashable {
 
     /// Opens a template folder.
     ///
-    /// - Throws: ``QuireError`` with code `notFound` if the folder does not exist, or `invalidFormat` if it contains no
+    /// - Throws: ``QuireError`` with code `notFound` if the folder does not exist, or `invalidFormat` if it does not contain a
     ///   model.
     public init(contentsOf path: String) throws {
         var isFolder: ObjCBool = false
@@ -40,7 +40,8 @@ public struct DocumentTemplate: Sendable, Hashable {
         name = URL(fileURLWithPath: path, isDirectory: true).standardizedFileURL.lastPathComponent
         guard Self.isTemplate(path) else {
             throw QuireError(
-                .invalidFormat, "“\(path)” is not a template: it contains no Model.xcdatamodeld.",
+                .invalidFormat,
+                "“\(path)” is not a template: it does not contain Model.xcdatamodeld.",
                 file: path)
         }
         summary = Self.summary(
@@ -67,7 +68,7 @@ public struct DocumentTemplate: Sendable, Hashable {
 
     /// The model.
     ///
-    /// - Throws: What ``ManagedObjectModel/init(contentsOf:)-(String)`` throws.
+    /// - Throws: The errors of ``ManagedObjectModel/init(contentsOf:)-(String)``.
     public func model() throws -> ManagedObjectModel {
         let model = "/Model.xcdatamodeld"
         if let data = BuiltInFiles.contents(of: name + model + "/Model.xcdatamodel/contents"),
@@ -80,7 +81,8 @@ public struct DocumentTemplate: Sendable, Hashable {
 
     /// The files of its additional content with their paths, in order.
     ///
-    /// - Throws: ``QuireError`` with code `inputOutput`, or `invalidFormat` if there is anything but files and folders.
+    /// - Throws: ``QuireError`` with code `inputOutput`, or `invalidFormat` if the folder contains anything but files and
+    ///   folders.
     public func additionalContent() throws -> [(path: String, data: Data)] {
         if path.isEmpty { return BuiltInFiles.contents(beneath: name + "/AdditionalContent/") }
         let folder = FileSystem.path(path, "AdditionalContent")
@@ -97,7 +99,7 @@ public struct DocumentTemplate: Sendable, Hashable {
 // MARK: - Finding templates
 
 extension DocumentTemplate {
-    /// The templates that are parts of every program: Blank, Contacts, Inventory, Journal, Library, Notes and Recipes.
+    /// The templates that are built into every program: Blank, Contacts, Inventory, Journal, Library, Notes and Recipes.
     public static let builtIn: [DocumentTemplate] =
         BuiltInFiles.paths.filter { $0.hasSuffix("/Description.txt") }
         .map { DocumentTemplate(builtIn: String($0.prefix { $0 != "/" })) }
@@ -105,7 +107,7 @@ extension DocumentTemplate {
     /// All templates of a folder, sorted by name.
     ///
     /// - Parameter folder: The folder, or `nil` for ``userFolder``, ``defaultFolder`` and ``builtIn``; of several with the same
-    ///   name the first one counts.
+    ///   name, the first one is used.
     /// - Throws: ``QuireError`` with code `notFound` if the folder is missing, or errors of reading.
     public static func all(in folder: String? = nil) throws -> [DocumentTemplate] {
         if let folder = folder ?? givenFolder { return try templates(in: folder) }
@@ -155,7 +157,8 @@ extension DocumentTemplate {
             for: name, among: templates.map(\.name), "available templates",
             none: "no templates are available")
         throw QuireError(
-            .notFound, "There is no template “\(name)”; \(advice)", subject: .init(value: name))
+            .notFound, "The template “\(name)” does not exist; \(advice)",
+            subject: .init(value: name))
     }
 
     /// The folder of the user's own templates: `QUIRE_TEMPLATES` of the environment; otherwise `quire/Templates` in
@@ -230,7 +233,7 @@ extension DocumentTemplate {
     /// The seed has the format of a dump: `{"format": "quire-dump/1", "entities": {"Tag": [{"id": "Tag/p1",
     /// "name": "new"}]}}`. Its identifiers only link the objects of the seed; the new objects get their own.
     ///
-    /// - Returns: The number of objects inserted; 0 if there is no seed.
+    /// - Returns: The number of objects inserted; 0 without a seed.
     /// - Throws: ``QuireError`` with code `invalidFormat`, `unknownEntity`, `unknownKey` or `invalidValue`, naming
     ///   line and column of the seed.
     @discardableResult
@@ -282,7 +285,7 @@ extension DocumentTemplate {
 extension ManagedDocument {
     /// Creates the package with a template's model, objects and additional content, and opens it for writing.
     ///
-    /// All of it is on disk when this returns. If anything fails, no package is left.
+    /// The whole document is on disk when this returns. If anything fails, no package is left.
     ///
     /// ```swift
     /// let document = ManagedDocument(path: "Library.quire")

@@ -225,7 +225,7 @@ struct PageChunker {
             position += Int64(count)
             progress?.completedUnitCount = position
             if progress?.isCancelled == true {
-                throw QuireError(.cancelled, "Cutting “\(path)” was cancelled.")
+                throw QuireError(.cancelled, "Splitting “\(path)” into blocks was cancelled.")
             }
         }
         if !node.isEmpty { try close(&node, into: &nodes) }

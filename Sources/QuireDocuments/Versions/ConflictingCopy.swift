@@ -2,7 +2,7 @@ public import Foundation
 import Quire
 internal import QuireSQLite
 
-/// A copy of a document beside it, changed elsewhere: tools that synchronize folders create one when both sides have changed.
+/// A copy beside a document that was changed elsewhere: sync tools create one when both sides have changed.
 public struct ConflictingCopy: Sendable, Hashable {
     /// The package.
     public let path: String
@@ -52,15 +52,14 @@ public struct ConflictingCopy: Sendable, Hashable {
 }
 
 extension DocumentPackage {
-    /// The conflicting copies that synchronization tools have left beside this package, found by their names and their store
-    /// UUID.
+    /// The conflicting copies that sync tools have left beside this package, found by their names and their store UUID.
     ///
     /// - Throws: ``QuireError`` if the folder cannot be read.
     public func conflictingCopies() throws -> [ConflictingCopy] {
         try Self.conflictingCopies(of: layout, storeUUID: store.identity.uuid)
     }
 
-    /// The conflicting copies that synchronization tools have left beside a package.
+    /// The conflicting copies that sync tools have left beside a package.
     ///
     /// - Throws: ``QuireError`` with code `notFound` or `invalidFormat` if it is not a package, or errors of reading.
     public static func conflictingCopies(ofPackageAt path: String) throws -> [ConflictingCopy] {

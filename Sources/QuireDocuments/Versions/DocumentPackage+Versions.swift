@@ -8,7 +8,7 @@ extension DocumentPackage {
     /// Keeps the content of the package as of its last save as a version.
     ///
     /// External data and additional content are shared with the document, and only database pages that no version has yet are
-    /// written. The version is kept whole, or not at all. The package can be read and saved meanwhile. Do not call it on the
+    /// written. The version is kept completely or not at all. The package can be read and saved meanwhile. Do not call it on the
     /// main queue.
     ///
     /// - Parameters:
@@ -18,7 +18,7 @@ extension DocumentPackage {
     ///   - keepingDamage: Whether to keep damaged content too; `nil` for `true` unless the reason is `requested`.
     ///   - progress: Counts the bytes of the database. Cancelling it leaves no version.
     /// - Returns: The version; with `onlyIfNew`, the last one if it has the same content.
-    /// - Complexity: O(*n*) in the size of the database, which is read, and of the data that is new, which is written.
+    /// - Complexity: O(*n*) in the size of the database, which is read, and of the new data, which is written.
     /// - Throws: ``QuireError`` with code `readOnly`, `invalidFormat` if the package is damaged, `outOfSpace` or `cancelled`, or
     ///   errors of reading and writing.
     @discardableResult
@@ -197,8 +197,8 @@ extension DocumentPackage {
 
     /// The change made to the package by another program since it was opened; `nil` if it is still at its path.
     ///
-    /// If it was replaced, for example by a tool that synchronizes folders, this object still has the former content: open
-    /// the package at the path, and keep this content there with ``keepConflictVersion(of:origin:progress:)``.
+    /// If it was replaced, for example by a sync tool, this object still has the former content: open the package at the path,
+    /// and keep this content there with ``keepConflictVersion(of:origin:progress:)``.
     ///
     /// - Throws: ``QuireError`` if the path cannot be examined.
     public func changeByOthers() throws -> PackageChange? {

@@ -31,7 +31,7 @@ public struct DocumentVersion: Sendable, Hashable, Identifiable {
         /// When it was saved.
         public var date: Date?
 
-        /// Describes an origin. Unknown parts are `nil`.
+        /// Creates an origin. Unknown parts are `nil`.
         public init(
             host: String? = nil, process: String? = nil, path: String? = nil, date: Date? = nil
         ) {
@@ -66,10 +66,10 @@ public struct DocumentVersion: Sendable, Hashable, Identifiable {
     public let addedSize: Int64
     /// Whether a conflict version has been resolved.
     public let isResolved: Bool
-    /// The damage that is visible without reading all of the version; `nil` if there is none.
+    /// Damage that is visible without reading the whole version; `nil` if there is none.
     public let problem: String?
 
-    /// Whether no damage is visible; ``DocumentPackage/check()`` reads all of the version.
+    /// Whether no damage is visible; ``DocumentPackage/check()`` reads the whole version.
     public var isComplete: Bool { problem == nil }
     /// Whether it is a conflict version that has not been resolved.
     public var isUnresolvedConflict: Bool { reason == .conflict && !isResolved }

@@ -214,7 +214,8 @@ final class VersionStore: Sendable {
                             unsealing: protection?.classKey)
                     } ?? true
                 if !isSound {
-                    problems.append(source.externalDataMessage(name, "is not what was saved"))
+                    problems.append(
+                        source.externalDataMessage(name, "was changed after it was saved"))
                 }
             }
             if !problems.isEmpty { throw source.damaged(problems) }

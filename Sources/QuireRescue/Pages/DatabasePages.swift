@@ -70,7 +70,7 @@ struct DatabasePages {
         pageCount = log.isEmpty ? filePageCount : max(logged, 1)
         guard pageCount > 0 else {
             throw QuireError(
-                .invalidFormat, "“\(path)” is too short to hold anything: it has \(size) bytes.",
+                .invalidFormat, "“\(path)” is too short to contain any data: it has \(size) bytes.",
                 file: path)
         }
         let place = log.offset(ofPage: 1).flatMap { offset in logFile.map { ($0, offset) } }

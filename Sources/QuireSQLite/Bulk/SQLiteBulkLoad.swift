@@ -271,7 +271,7 @@ extension SQLiteBulkLoad {
         case .foreignKey(let key): try point(members, to: owner, key)
         case .join(let join): try pair(owner, members, join)
         case .nowhere:
-            preconditionFailure("A fresh schema has a place for every relationship.")
+            preconditionFailure("A new schema has a place for every relationship.")
         }
     }
 
@@ -306,7 +306,7 @@ extension SQLiteBulkLoad {
         throw QuireError(
             .validation,
             "“\(back.name)” of \(member.shortDescription) would refer to two objects, \(owner.entityName)/p\(found) and "
-                + "\(owner.shortDescription), and takes one; remove one of them, or map the relationship by a policy.",
+                + "\(owner.shortDescription), but allows only one; remove one of them, or map the relationship with a policy.",
             entity: member.entityName, property: back.name, object: member.uriRepresentation)
     }
 

@@ -140,7 +140,7 @@ extension SQLiteConnection {
         guard 0..<(1 << 62) ~= number else {
             throw QuireError(
                 .invalidFormat,
-                "The history of “\(path)” is damaged: \(entity.table) is numbered up to \(number). Save a copy with another name, which begins a new one.",
+                "The history of “\(path)” is damaged: \(entity.table) is numbered up to \(number). Save a copy with another name; it begins a new history.",
                 file: path)
         }
         return number

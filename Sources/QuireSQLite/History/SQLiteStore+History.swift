@@ -5,7 +5,7 @@ internal import QuireSystem
 
 /// Reading and deleting the history of a store.
 extension SQLiteStore {
-    /// Reads the store's history, or deletes a part of it in a transaction of its own.
+    /// Reads the store's history, or deletes part of it in its own transaction.
     public func execute(
         _ request: PersistentHistoryChangeRequest
     ) throws -> PersistentHistoryResult {
@@ -29,11 +29,11 @@ extension SQLiteStore {
         }
         throw QuireError(
             .historyTokenExpired,
-            "The token is of another store, which “\(storePath)” has replaced; read the store again and continue from its current token.",
+            "The token belongs to another store, which “\(storePath)” has replaced; read the store again and continue from its current token.",
             file: storePath)
     }
 
-    /// The number of the last transaction in the history, deleted ones included; 0 if the first save is to begin it.
+    /// The number of the last transaction in the history, including deleted ones; 0 if the first save will begin it.
     public func lastHistoryTransactionNumber() throws -> Int64? {
         try read { connection in
             guard try SQLiteHistoryTables(connection) != nil else { return beginsHistory ? 0 : nil }

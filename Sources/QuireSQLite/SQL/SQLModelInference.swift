@@ -399,7 +399,8 @@ private struct SQLEntityTree {
         if entities.isEmpty {
             throw QuireError(
                 .invalidFormat,
-                "No entity that Z_PRIMARYKEY names has a table, so there is nothing to read.")
+                "None of the entities in Z_PRIMARYKEY has a table, so the store contains no objects."
+            )
         }
     }
 }

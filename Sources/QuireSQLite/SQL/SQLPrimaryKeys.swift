@@ -73,7 +73,7 @@ struct SQLPrimaryKeys {
         guard !overflow, sum <= ManagedObjectID.maximumPrimaryKey else {
             throw QuireError(
                 .storeUnavailable,
-                "The store has used up its primary keys; no more objects can be added.")
+                "The store has used all its primary keys; no more objects can be added.")
         }
         return sum
     }

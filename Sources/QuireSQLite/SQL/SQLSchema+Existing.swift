@@ -101,7 +101,7 @@ private struct SQLSchemaReader {
                 gaps.tables.append(freshTable(of: root, named: name, storeNumbers: numbers))
                 miss(
                     catalog.views.contains(name.uppercased())
-                        ? "The store has a view in the place of the table \(name) for the entity “\(root.name)”."
+                        ? "The store has a view instead of the table \(name) for the entity “\(root.name)”."
                         : "The store has no table \(name) for the entity “\(root.name)”.",
                     entity: root.name)
                 continue
@@ -149,12 +149,14 @@ private struct SQLSchemaReader {
         }
         var failures = absent.map {
             QuireError(
-                .incompatibleModel, "The store has no entity “\($0.name)”, which the model has.",
+                .incompatibleModel,
+                "The entity “\($0.name)” is in the model, but not in the store.",
                 entity: $0.name)
         }
         failures += unknown.map {
             QuireError(
-                .incompatibleModel, "The model has no entity “\($0.name)”, which the store has.",
+                .incompatibleModel,
+                "The entity “\($0.name)” is in the store, but not in the model.",
                 entity: $0.name)
         }
         throw QuireError.combining(failures)

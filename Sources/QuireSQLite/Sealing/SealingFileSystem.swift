@@ -28,7 +28,7 @@ package enum SealingFileSystem {
             guard SealingFileSystem.isRegistered else {
                 throw QuireError(
                     .protectionUnavailable,
-                    "SQLite does not take the file system by which stores are protected; its version is \(String(cString: sqlite3_libversion()))."
+                    "SQLite does not accept the file system that protects stores; its version is \(String(cString: sqlite3_libversion()))."
                 )
             }
             self.cipher = cipher

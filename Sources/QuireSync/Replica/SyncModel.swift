@@ -115,7 +115,7 @@ final class SyncModel: Sendable {
                 guard let other = found.updateValue(name, forKey: lasting) else { continue }
                 throw QuireError(
                     .invalidModel,
-                    "“\(name)” and “\(other)”\(entity.map { " of \($0)" } ?? "") have one name in shared documents, “\(lasting)”; give the new one a renaming identifier of its own.",
+                    "“\(name)” and “\(other)”\(entity.map { " of \($0)" } ?? "") have the same name in shared documents, “\(lasting)”; give the new one its own renaming identifier.",
                     entity: entity ?? name, property: entity == nil ? nil : name)
             }
         }
@@ -142,7 +142,7 @@ final class SyncModel: Sendable {
             let present = names[other] ?? other
             throw QuireError(
                 .invalidModel,
-                "The \(noun) that was “\(name)” is “\(present)” now, and “\(key)” in the shared document; give it the renaming identifier “\(key.split(separator: ".").last ?? "")” in this version of the model, and in all later ones.",
+                "The \(noun) “\(name)” was renamed to “\(present)”, but the shared document calls it “\(key)”; give it the renaming identifier “\(key.split(separator: ".").last ?? "")” in this and all later versions of the model.",
                 entity: present.split(separator: ".").first.map(String.init))
         }
     }

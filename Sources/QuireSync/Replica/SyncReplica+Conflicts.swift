@@ -79,13 +79,13 @@ extension SyncReplica {
             guard values == nil else {
                 throw QuireError(
                     .invalidValue,
-                    "Conflict \(number) is not one of a hidden object; choose its value, or dismiss it.",
+                    "Conflict \(number) does not concern a hidden object; choose its value without setting others, or dismiss it.",
                     file: store.storePath, value: String(number))
             }
             guard var object = try tables.object(conflict.id), object.record.canComeBack else {
                 throw QuireError(
                     .notFound,
-                    "The object of conflict \(number) was deleted everywhere long ago and cannot come back; insert a new one with the value, and dismiss the conflict.",
+                    "The object of conflict \(number) was deleted on all replicas and cannot be restored; insert a new one with the value, and dismiss the conflict.",
                     file: store.storePath, value: String(number))
             }
             let version = tables.nextVersion(at: date)
@@ -139,7 +139,8 @@ extension SyncReplica {
 
     private func noConflict(_ number: Int64) -> QuireError {
         QuireError(
-            .notFound, "“\(store.storePath)” has no conflict \(number) any more.",
+            .notFound,
+            "Conflict \(number) of “\(store.storePath)” does not exist or is already resolved.",
             file: store.storePath, value: String(number))
     }
 }

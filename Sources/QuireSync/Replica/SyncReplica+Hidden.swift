@@ -82,7 +82,8 @@ extension SyncReplica {
                     record.canComeBack
                 else {
                     throw cannotShow(
-                        id, "what it requires as “\(property)” was deleted everywhere long ago",
+                        id,
+                        "the object that its “\(property)” requires was deleted on all replicas",
                         tables)
                 }
                 // All of it: others may have forgotten it.
@@ -90,7 +91,7 @@ extension SyncReplica {
                 next = required
             }
         }
-        throw cannotShow(id, "what it requires is hidden too", tables)
+        throw cannotShow(id, "the objects that it requires are hidden too", tables)
     }
 
     /// A record with a new existence, in which an object has all of its values.
@@ -108,7 +109,7 @@ extension SyncReplica {
     ) -> QuireError {
         QuireError(
             .invalidValue,
-            "The object \(id) cannot be shown as it is, because \(reason); give it other values.",
+            "Object \(id) cannot be shown as it is, because \(reason); set other values.",
             file: store.storePath, value: id.description)
     }
 
@@ -123,7 +124,7 @@ extension SyncReplica {
             let entity = model.entity(named: record.entity)
         else {
             throw QuireError(
-                .notFound, "“\(store.storePath)” has no object \(id) any more.",
+                .notFound, "“\(store.storePath)” no longer contains object \(id).",
                 file: store.storePath, value: id.description)
         }
         var change = SyncRecord(id: id, entity: record.entity)
@@ -132,7 +133,7 @@ extension SyncReplica {
             guard let slot = entity.slots.first(where: { $0.name == name }) else {
                 throw QuireError(
                     .unknownKey,
-                    "\(entity.entity.name) has no attribute or to-one relationship “\(name)” that is synchronized.",
+                    "\(entity.entity.name) has no synchronized attribute or to-one relationship “\(name)”.",
                     entity: entity.entity.name, property: name)
             }
             if slot.relationshipIndex != nil {
@@ -141,7 +142,7 @@ extension SyncReplica {
                 else {
                     throw QuireError(
                         .invalidValue,
-                        "\(entity.entity.name).\(name) refers to an object of this store that has been synchronized.",
+                        "\(entity.entity.name).\(name) can only refer to a synchronized object of this store.",
                         entity: entity.entity.name, property: name)
                 }
                 change.set(.property(entity.name(of: slot)), .reference(reference), version)

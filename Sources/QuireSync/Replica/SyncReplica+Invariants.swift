@@ -45,7 +45,7 @@ private final class SyncInvariants {
                 guard let object = try tables.object(id), object.objectID != nil,
                     object.record.blobs.contains(where: { $0.digest == digest })
                 else {
-                    report(id, "", "waits for a file that it does not have")
+                    report(id, "", "waits for a file that it does not refer to")
                     continue
                 }
             }
@@ -63,22 +63,22 @@ private final class SyncInvariants {
         let (id, name) = (object.record.id, object.record.entity)
         for target in object.record.references where try !tables.referrers(of: target).contains(id)
         {
-            report(id, name, "is not among those that refer to \(target)")
+            report(id, name, "is not listed as a referrer of \(target)")
         }
         for value in SyncUniqueness.values(of: object.record, in: model)
         where try !tables.objects(withUniqueValue: value).contains(id) {
-            report(id, name, "is not among those that have its unique value")
+            report(id, name, "is not listed with its unique value")
         }
         guard let entity = model.entity(named: name) else { return }
         guard try values.visibility.isVisible(id) else {
-            if object.objectID != nil { report(id, name, "has a row, and is to have none") }
+            if object.objectID != nil { report(id, name, "has a row, but should have none") }
             return
         }
         guard let objectID = object.objectID, let row = try store.row(for: objectID) else {
-            return report(id, name, "has no row, and is to have one")
+            return report(id, name, "has no row, but should have one")
         }
         if row.entity.number != entity.entity.number {
-            return report(id, name, "has a row of the entity \(row.entity.name)")
+            return report(id, name, "has a row of entity \(row.entity.name)")
         }
         try check(row, object.record, entity)
     }
@@ -95,12 +95,13 @@ private final class SyncInvariants {
             {
                 continue
             }
-            report(record.id, record.entity, "has another “\(slot.name)” in its row: \(current)")
+            report(
+                record.id, record.entity, "has a different “\(slot.name)” in its row: \(current)")
         }
         for relationship in entity.memberships {
             let expected = try values.members(of: relationship, record)
             if try Set(members(of: relationship, row)) != expected {
-                report(record.id, record.entity, "has other “\(relationship.name)” in its row")
+                report(record.id, record.entity, "has different “\(relationship.name)” in its row")
             }
         }
         for relationship in entity.orders {
@@ -108,7 +109,7 @@ private final class SyncInvariants {
             if current != values.sorted(current, in: relationship, of: record) {
                 report(
                     record.id, record.entity,
-                    "has its “\(relationship.name)” in another order in its row")
+                    "has “\(relationship.name)” in a different order in its row")
             }
         }
     }
@@ -152,7 +153,7 @@ private final class SyncInvariants {
                 if !relationship.description.isOptional,
                     entity.slots.contains(where: { $0.index == slot.index })
                 {
-                    report(record.id, record.entity, "lacks its “\(slot.name)”")
+                    report(record.id, record.entity, "lacks the required “\(slot.name)”")
                 }
                 continue
             }
@@ -160,7 +161,8 @@ private final class SyncInvariants {
                 let back = inverse.slot
             else { continue }
             if try store.row(for: target)?.value(at: back) != .objectID(row.objectID) {
-                report(record.id, record.entity, "has a “\(slot.name)” that does not have it")
+                report(
+                    record.id, record.entity, "has a “\(slot.name)” that does not refer back to it")
             }
         }
     }

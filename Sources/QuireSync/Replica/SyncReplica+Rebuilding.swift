@@ -31,7 +31,7 @@ extension SyncReplica {
             guard try tables.outbox().isEmpty,
                 try tables.settings.captured == store.lastHistoryTransactionNumber() ?? 0
             else {
-                throw invalidState("has changes that have not been sent; synchronize it first")
+                throw invalidState("has unsent changes; synchronize it first")
             }
             let rows = try tables.identifiers(after: nil, through: nil)
                 .compactMap { try tables.object($0) }.filter { $0.objectID != nil }
@@ -44,7 +44,7 @@ extension SyncReplica {
             known.formUnion(tables.settings.known)
             guard discardsMissing || tables.settings.seen.contains(known) else {
                 throw invalidState(
-                    "is not rebuilt, because files that have been merged before are missing from the folder; try again when they have arrived, or repair the folder"
+                    "cannot be rebuilt: files that it has merged are missing from the folder. Try again when they have arrived, or repair the folder"
                 )
             }
             let gone = try assign(rows, tables)

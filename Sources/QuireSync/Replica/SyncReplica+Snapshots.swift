@@ -112,7 +112,7 @@ extension SyncReplica {
         forgotten.formUnion(snapshot.forgotten)
         guard max(seen.rangeCount, forgotten.rangeCount) <= SyncVector.maximumRangeCount else {
             throw QuireError(
-                .invalidFormat, "“\(file)” is damaged: it has too many ranges of segments.",
+                .invalidFormat, "“\(file)” is damaged: it contains too many ranges of segments.",
                 file: file.path)
         }
         return false

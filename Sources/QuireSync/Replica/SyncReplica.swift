@@ -30,7 +30,7 @@ final class SyncReplica: Sendable {
         guard store.carriesModel else {
             throw QuireError(
                 .unsupported,
-                "“\(store.storePath)” was made by Core Data, which would not keep the data that synchronization adds; convert it first.",
+                "“\(store.storePath)” was created by Core Data, which would not preserve the data that synchronization adds; convert it first.",
                 file: store.storePath)
         }
         self.store = store
@@ -80,7 +80,7 @@ final class SyncReplica: Sendable {
     func alreadyAttached() -> QuireError {
         QuireError(
             .invalidState,
-            "“\(store.storePath)” is synchronized with another shared document; leave that first.",
+            "“\(store.storePath)” is synchronized with another shared document; leave that document first.",
             file: store.storePath)
     }
 
@@ -135,7 +135,7 @@ final class SyncReplica: Sendable {
             guard bytes.count == 32 else {
                 throw QuireError(
                     .invalidFormat,
-                    "“\(store.storePath)” has a damaged key of its shared document; leave that, and join it again with its password.",
+                    "The key of the shared document in “\(store.storePath)” is damaged; leave the document, and join it again with its password.",
                     file: store.storePath)
             }
             return SyncCipher(

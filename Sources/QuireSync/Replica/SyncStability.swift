@@ -46,12 +46,13 @@ extension SyncReplica {
         try transact { tables in
             guard peer != tables.settings.peer else {
                 throw QuireError(
-                    .invalidValue, "A replica does not retire itself; it leaves.",
+                    .invalidValue,
+                    "A replica cannot retire itself; leave the shared document instead.",
                     file: store.storePath, value: peer.description)
             }
             guard try tables.peer(peer) != nil else {
                 throw QuireError(
-                    .notFound, "No replica \(peer) of the shared document is known.",
+                    .notFound, "The shared document has no replica \(peer).",
                     file: store.storePath, value: peer.description)
             }
             _ = tables.settings.clock.next(at: date)

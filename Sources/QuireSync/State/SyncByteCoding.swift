@@ -66,7 +66,7 @@ struct SyncByteReader {
 
     /// Counts ranges or entries that follow.
     mutating func use(_ count: Int) throws {
-        guard count <= allowance else { throw damage("it has too many parts") }
+        guard count <= allowance else { throw damage("it contains too many parts") }
         allowance -= count
     }
 
@@ -80,13 +80,13 @@ struct SyncByteReader {
     }
 
     mutating func byte() throws -> UInt8 {
-        guard position < bytes.endIndex else { throw damage("it ends too early") }
+        guard position < bytes.endIndex else { throw damage("it ends unexpectedly") }
         defer { position += 1 }
         return bytes[position]
     }
 
     mutating func raw(count: Int) throws -> ArraySlice<UInt8> {
-        guard count >= 0, count <= remaining else { throw damage("it ends too early") }
+        guard count >= 0, count <= remaining else { throw damage("it ends unexpectedly") }
         defer { position += count }
         return bytes[position..<(position + count)]
     }
@@ -115,7 +115,7 @@ struct SyncByteReader {
     /// - Parameter size: The least number of bytes that each takes.
     mutating func count(size: Int = 1) throws -> Int {
         let number = try unsigned()
-        guard number <= UInt64(remaining / size) else { throw damage("it ends too early") }
+        guard number <= UInt64(remaining / size) else { throw damage("it ends unexpectedly") }
         return Int(number)
     }
 
@@ -127,7 +127,7 @@ struct SyncByteReader {
 
     func text(_ bytes: ArraySlice<UInt8>) throws -> String {
         guard let text = String(validating: bytes, as: UTF8.self) else {
-            throw damage("a text is not UTF-8")
+            throw damage("a string is not UTF-8")
         }
         return text
     }

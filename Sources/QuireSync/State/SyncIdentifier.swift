@@ -82,7 +82,8 @@ public struct SyncIdentifier: Hashable, Comparable, Sendable, CustomStringConver
         self.init(high: high, low: low)
     }
 
-    /// An identifier from 32 hexadecimal digits in lower case, with or without the hyphens of a UUID; `nil` if the text is not one.
+    /// Creates an identifier from 32 hexadecimal digits in lower case, with or without the hyphens of a UUID; `nil` if the text
+    /// is not valid.
     public init?(_ text: some StringProtocol) {
         let digits = text.utf8.filter { $0 != UInt8(ascii: "-") }
         guard digits.count == 32 else { return nil }

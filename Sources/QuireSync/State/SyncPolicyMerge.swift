@@ -93,7 +93,7 @@ final class SyncPolicyMerge {
             if case .blob = value { return nil }
             return value
         } catch {
-            logger.error("The resolver of “\(slot.name)” of \(entity.name) failed: \(error)")
+            logger.error("The resolver of \(entity.name).\(slot.name) failed: \(error)")
             return nil
         }
     }

@@ -91,7 +91,7 @@ extension SyncSegment {
         let digest = Array(SHA256.hash(data: content))
         guard bytes.count > 32, digest.elementsEqual(bytes.suffix(32)),
             SyncSegmentName.digestText(digest) == name.digest
-        else { throw reader.damage("its digest is another one, so it is not whole") }
+        else { throw reader.damage("it is incomplete, or its digest is wrong") }
         guard try Array(reader.raw(count: Self.magic.count)) == Self.magic else {
             throw reader.damage("it is not a segment")
         }
@@ -99,7 +99,7 @@ extension SyncSegment {
         guard version == Self.version, try reader.byte() == (name.part == nil ? 1 : 2) else {
             throw QuireError(
                 .unsupported,
-                "“\(file)” was written by a later version of this program (format \(version)); it is read after an update.",
+                "“\(file)” was written by a later version of this program (format \(version)); update the program to read it.",
                 file: file)
         }
         container = try reader.identifier()
@@ -120,7 +120,7 @@ extension SyncSegment {
             part = nil
         }
         guard peer == name.peer, sequence == name.sequence, part == name.part else {
-            throw reader.damage("its content is that of another file")
+            throw reader.damage("it contains the content of another file")
         }
         model = try reader.text()
         seen = try SyncVector(from: &reader)
@@ -149,11 +149,11 @@ extension SyncSegment {
             }
             block = Array(data)[...]
         }
-        guard block.count == Int(size) else { throw reader.damage("its records are not whole") }
+        guard block.count == Int(size) else { throw reader.damage("its records are incomplete") }
         var inner = SyncByteReader(
             block, file: reader.file, allowance: Self.maximumEntryCount)
         let records = try SyncRecordBlock.decode(&inner)
-        guard inner.remaining == 0 else { throw inner.damage("there is more than its end") }
+        guard inner.remaining == 0 else { throw inner.damage("data follows its end") }
         return records
     }
 }
@@ -201,7 +201,9 @@ struct SyncSnapshotHeader: Sendable, Equatable {
         after = try reader.identifiers().first
         through = try reader.identifiers().first
         let count = try reader.count(size: SyncPeer.minimumSize)
-        guard count <= SyncPeer.maximumCount else { throw reader.damage("it has too many peers") }
+        guard count <= SyncPeer.maximumCount else {
+            throw reader.damage("it contains too many peers")
+        }
         peers = try (0..<count).map { _ in try SyncPeer(from: &reader) }
     }
 }
@@ -342,7 +344,7 @@ enum SyncRecordBlock {
         func element<Element>(_ table: [Element]) throws -> Element {
             let number = try reader.unsigned()
             guard number < UInt64(table.count) else {
-                throw reader.damage("a number is not in its table")
+                throw reader.damage("an index is outside its table")
             }
             return table[Int(number)]
         }

@@ -66,7 +66,7 @@ extension SyncValue {
             guard text.utf8.count <= Self.maximumTextSize else {
                 throw QuireError(
                     .unsupported,
-                    "A text of \(text.utf8.count) bytes cannot be synchronized: \(Self.maximumTextSize) are the maximum. Shorten it, or keep it as binary data; what was saved is sent then.",
+                    "A text of \(text.utf8.count) bytes is too long to synchronize (maximum \(Self.maximumTextSize)). Shorten it or store it as binary data; the saved changes are then sent.",
                     subject: .init(value: String(text.prefix(40))))
             }
             self = .string(text)
@@ -204,12 +204,14 @@ extension SyncValue {
             guard let size = Int64(exactly: size) else { throw inner.damage("a size is too large") }
             self = .blob(SyncBlob(digest: digest, size: size))
         case 9:
-            guard payload.count == 16 else { throw inner.damage("a UUID has not 16 bytes") }
+            guard payload.count == 16 else { throw inner.damage("a UUID does not have 16 bytes") }
             let uuid = payload.withUnsafeBytes { $0.loadUnaligned(as: uuid_t.self) }
             self = .uuid(UUID(uuid: uuid))
         case 10: self = .uri(try inner.text(payload))
         case 11:
-            guard payload.count == 16 else { throw inner.damage("a reference has not 16 bytes") }
+            guard payload.count == 16 else {
+                throw inner.damage("a reference does not have 16 bytes")
+            }
             self = .reference(SyncIdentifier(bytes: payload))
         case 12:
             let (time, peer) = (try inner.unsigned(), try inner.identifier())

@@ -103,7 +103,7 @@ struct SyncCipher: Sendable {
         guard (1...Self.maximumNameLength).contains(name.count) else {
             throw QuireError(
                 .invalidValue,
-                "“\(file)” cannot be the name of an encrypted file; give one whose last part has 1 to \(Self.maximumNameLength) characters.",
+                "“\(file)” cannot be the name of an encrypted file; specify a name whose last part has 1 to \(Self.maximumNameLength) bytes.",
                 file: file.path)
         }
         let tag = try nameTag(of: file)
@@ -179,7 +179,7 @@ struct SyncCipher: Sendable {
         guard sealed.first ?? Self.version == Self.version else {
             throw QuireError(
                 .unsupported,
-                "“\(file)” cannot be decrypted: “\(place)” is damaged, or was written by a later version of this program; it is read after an update.",
+                "“\(file)” cannot be decrypted: “\(place)” is damaged, or was written by a later version of this program; update the program to read it.",
                 file: place.path)
         }
         let start = 1 + Self.nonceCount
@@ -200,7 +200,7 @@ struct SyncCipher: Sendable {
         if isRight { return contents }
         throw QuireError(
             .invalidFormat,
-            "“\(file)” cannot be decrypted: “\(place)” is damaged, has not arrived whole, or is another file.",
+            "“\(file)” cannot be decrypted: “\(place)” is damaged, has not arrived completely, or is another file.",
             file: place.path)
     }
 

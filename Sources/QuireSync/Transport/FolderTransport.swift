@@ -2,23 +2,23 @@ import Dispatch
 public import Foundation
 import QuireSystem
 
-/// A folder that something else carries between machines: a sync tool, a network file system, a disk that is carried about.
+/// A folder that another program or a person carries between machines: a sync tool, a network file system, a removable disk.
 ///
 /// ```swift
 /// let transport = try FolderTransport(folder: "/home/ada/Dropbox/Notes.quiresync")
 /// for await _ in transport.changes { try await look(transport) }
 /// ```
 ///
-/// A file is written under a temporary name in its folder, synchronized, and then given its name, which replaces nothing, also
-/// if several processes create it at once. Where the file system has no operation for that, the name is reserved by an empty
-/// file, which a process that is killed just then leaves.
+/// A file is written under a temporary name in its folder, synchronized, and then renamed without replacing an existing file,
+/// even if several processes create it at once. Where the file system has no operation for that, an empty file reserves the name;
+/// a process that is killed at that moment leaves it behind.
 ///
-/// The folder is not trusted: links in it are not followed, and what is neither a file nor a folder is not opened. It is not
-/// held open between calls, so that it can be unmounted. While it is missing, or another is in its place, calls throw
-/// `storeUnavailable`; they succeed again when it is back. A folder that is mounted anew is recognized by its device and inode
-/// numbers, or by the first small file that was read or created.
+/// The folder is not trusted: symbolic links in it are not followed, and only files and folders are opened. It is not held open
+/// between calls, so it can be unmounted. While it is missing, or another folder is in its place, calls throw `storeUnavailable`;
+/// they succeed again when it is back. A folder that is mounted again is recognized by its device and inode numbers, or by the
+/// first small file that was read or created.
 ///
-/// Calls do their work on a queue of their own, one after another.
+/// Calls do their work on a separate queue, one after another.
 public final class FolderTransport: SyncTransport {
     /// The folder's path.
     public let path: String
@@ -41,14 +41,14 @@ public final class FolderTransport: SyncTransport {
     private let queue = DispatchQueue(label: "quire.sync.folder")
     private let watches = Lock(Watches())
 
-    /// Opens a folder. Touches the file system, on the thread that calls it.
+    /// Opens a folder. Accesses the file system on the calling thread.
     ///
     /// - Parameters:
-    ///   - path: The folder's path from the root. It may be a symbolic link.
+    ///   - path: The absolute path of the folder. It may be a symbolic link.
     ///   - isReadOnly: Whether creating and removing files is an error.
-    ///   - creates: Whether the folder is made if there is none. The folder that it is in must exist.
-    /// - Throws: `QuireError` with code `notFound` if there is no such folder, `invalidValue` if the path is relative, `readOnly`
-    ///   if the folder may not be read, or an error of making it.
+    ///   - creates: Whether the folder is created if it does not exist. Its parent folder must exist.
+    /// - Throws: `QuireError` with code `notFound` if the folder does not exist, `invalidValue` if the path is relative,
+    ///   `readOnly` if the folder may not be read, or an error of creating it.
     public convenience init(
         folder path: String, isReadOnly: Bool = false, creates: Bool = false
     ) throws {
@@ -65,7 +65,7 @@ public final class FolderTransport: SyncTransport {
         guard path.hasPrefix("/") else {
             throw QuireError(
                 .invalidValue,
-                "“\(path)” is not the path of a folder from the root; give one that begins with “/”.",
+                "“\(path)” is not an absolute path; specify a path that begins with “/”.",
                 file: path)
         }
         let path = FileSystem.absolute(path)
@@ -100,10 +100,10 @@ public final class FolderTransport: SyncTransport {
 
     // MARK: Reading
 
-    /// Lists the regular files in a folder of it, which is watched from now on.
+    /// Lists the regular files in a folder, and watches the folder from now on.
     ///
-    /// - Throws: `QuireError` with code `invalidFormat` if something else is in the folder's place, `readOnly` if it may not be
-    ///   read, `inputOutput`, or `storeUnavailable`.
+    /// - Throws: `QuireError` with code `invalidFormat` if the path is not a folder, `readOnly` if it may not be read,
+    ///   `inputOutput`, or `storeUnavailable`.
     /// - Complexity: A system call for each file.
     public func fileNames(in folder: SyncFileName) async throws -> [String] {
         try await perform { [self] in
@@ -120,8 +120,8 @@ public final class FolderTransport: SyncTransport {
 
     /// Reads a file.
     ///
-    /// - Throws: `QuireError` with code `invalidFormat` if it is larger than the maximum, or something else is in its place or
-    ///   that of a folder above it, `readOnly` if it may not be read, `inputOutput`, or `storeUnavailable`.
+    /// - Throws: `QuireError` with code `invalidFormat` if it is larger than the maximum, is not a file, or is beneath something
+    ///   that is not a folder, `readOnly` if it may not be read, `inputOutput`, or `storeUnavailable`.
     public func contents(of file: SyncFileName, maximumSize: Int) async throws -> Data? {
         try await perform { [folder] in
             try Self.requireFile(file)
@@ -141,11 +141,11 @@ public final class FolderTransport: SyncTransport {
 
     // MARK: Writing
 
-    /// Creates a file, and the folders that it is in.
+    /// Creates a file, and the folders that contain it.
     ///
-    /// - Returns: Whether it was created. `false` if there is one, which may have been created just now.
-    /// - Throws: `QuireError` with code `readOnly`, `outOfSpace`, `invalidFormat` if something else is in its place or that of a
-    ///   folder above it, `inputOutput`, or `storeUnavailable`. Then it is not there, nor its temporary file.
+    /// - Returns: Whether it was created. `false` if the file already exists; another process may have created it just now.
+    /// - Throws: `QuireError` with code `readOnly`, `outOfSpace`, `invalidFormat` if its place, or that of a folder above it, is
+    ///   taken by something else, `inputOutput`, or `storeUnavailable`. Then neither the file nor its temporary file exists.
     @discardableResult
     public func create(_ file: SyncFileName, _ contents: Data) async throws -> Bool {
         try await perform { [self] in
@@ -210,10 +210,9 @@ public final class FolderTransport: SyncTransport {
         return true
     }
 
-    /// Removes a file. After a power loss it may be there again.
+    /// Removes a file. After a power loss it may exist again.
     ///
-    /// - Throws: `QuireError` with code `readOnly`, `invalidFormat` if it is something else than a file, `inputOutput`, or
-    ///   `storeUnavailable`.
+    /// - Throws: `QuireError` with code `readOnly`, `invalidFormat` if it is not a file, `inputOutput`, or `storeUnavailable`.
     public func remove(_ file: SyncFileName) async throws {
         try await perform { [self] in
             try requireWritable()
@@ -237,17 +236,17 @@ public final class FolderTransport: SyncTransport {
 
     private static func requireFile(_ file: SyncFileName) throws {
         if file != .top { return }
-        throw QuireError(.invalidValue, "The top folder is not a file; give a name in it.")
+        throw QuireError(.invalidValue, "The top folder is not a file; specify a name in it.")
     }
 
     // MARK: Leftovers
 
     private static let temporaryPrefix = ".tmp-"
 
-    /// Removes temporary files that writers left which were killed, on any machine.
+    /// Removes temporary files left behind by writers that were killed, on any machine.
     ///
-    /// - Parameter age: The least time since they were written, by the file system's clock. It must be more than a writer needs
-    ///   for a file, and than a sync tool for carrying it.
+    /// - Parameter age: The minimum age of the files, by the file system's clock. It must exceed the time that a writer needs for
+    ///   a file, and a sync tool to carry it.
     /// - Throws: `QuireError` with code `readOnly`, `inputOutput` or `storeUnavailable`.
     public func removeLeftovers(olderThan age: Duration = .seconds(86_400)) async throws {
         try await perform { [self] in
@@ -303,12 +302,12 @@ public final class FolderTransport: SyncTransport {
 
     // MARK: Changes
 
-    /// An element once watching has begun, and then whenever files may have come or gone, own ones included; several at once are
-    /// one. Folders are watched that were listed or created in.
+    /// Yields an element once watching has begun, and whenever files may have been created or removed, including by this
+    /// transport; several changes at once are one element. Watches the folders that were listed or created in.
     ///
-    /// Where the kernel does not report changes, because others write to the file system, or the folder is missing, there is
-    /// one every two seconds, as long as the folder can be reached. There is one as well when it has gone or is back, if that
-    /// is seen.
+    /// Where the kernel does not report changes, because other machines write to the file system, or while the folder is missing,
+    /// an element is yielded every two seconds as long as the folder can be reached. One is also yielded when the folder is seen
+    /// to disappear or return.
     ///
     /// Watching ends when the sequence is cancelled or freed, and the sequence when the transport is.
     public var changes: AsyncStream<Void> { changes(events: .shared) }

@@ -51,7 +51,7 @@ final class SharedFolder: Sendable {
         if identity == known { return top }
         guard let witness, has(witness.file, witness.contents, in: top) else {
             throw unavailable(
-                "“\(path)” is not the shared folder that was opened; its disk may have been unmounted. Connect it again, or open this folder instead."
+                "“\(path)” is not the shared folder that was opened; its disk may have been unmounted. Connect the disk again, or open this folder instead."
             )
         }
         state.withLock { state in

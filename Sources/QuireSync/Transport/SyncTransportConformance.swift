@@ -1,7 +1,7 @@
 public import Foundation
 import QuireSystem
 
-/// The requirements of every ``SyncTransport``, as checks that authors of transports can run against theirs.
+/// The requirements of every ``SyncTransport``, as checks that authors can run against their own transports.
 ///
 /// ```swift
 /// let failures = await SyncTransportConformance.check { place in
@@ -9,16 +9,16 @@ import QuireSystem
 /// }
 /// ```
 public enum SyncTransportConformance {
-    /// Opens a transport over a place, which is empty at first. Called again for the same place, it opens another over what is
-    /// there.
+    /// Opens a transport over a place, which is empty at first. Called again for the same place, it opens another transport over
+    /// the existing files.
     public typealias Open = @Sendable (_ place: UUID) async throws -> any SyncTransport
 
-    /// Runs all checks, each in a place of its own.
+    /// Runs all checks, each in a separate place.
     ///
     /// - Parameters:
-    ///   - patience: The longest time until one transport sees what another over the same place has created or removed.
+    ///   - patience: The longest time until one transport sees files that another over the same place has created or removed.
     ///   - open: Opens transports.
-    /// - Returns: The failures, as sentences that begin with the requirement; none if the transport conforms.
+    /// - Returns: The failures, as sentences that begin with the requirement; empty if the transport conforms.
     /// - Complexity: About a second, and 4 MiB of memory, on a local disk.
     public static func check(patience: Duration = .zero, _ open: @escaping Open) async -> [String] {
         await check(
@@ -38,7 +38,7 @@ public enum SyncTransportConformance {
             do {
                 try await check.body(scene)
             } catch {
-                scene.fail("It ended with an error: \(error)")
+                scene.fail("The check threw an error: \(error)")
             }
             failures += scene.failures.map { "\(check.name): \($0)" }
         }
@@ -93,7 +93,7 @@ private final class TransportScene: Sendable {
 
     func name(_ path: String) throws -> SyncFileName {
         if let name = SyncFileName(path) { return name }
-        throw QuireError(.invalidValue, "“\(path)” is not a name of a file.")
+        throw QuireError(.invalidValue, "“\(path)” is not a file name.")
     }
 
     func listing(_ transport: any SyncTransport, _ folder: SyncFileName) async throws -> [String] {
@@ -117,7 +117,7 @@ private final class TransportScene: Sendable {
 
 extension TransportCheck {
     private static let files = [
-        TransportCheck("a file that is created is there, whole") { scene in
+        TransportCheck("a created file exists and is complete") { scene in
             let transport = try await scene.transport()
             let file = try scene.name("log/a.seg")
             let bytes = Data((0..<1000).map { UInt8(truncatingIfNeeded: $0) })
@@ -129,9 +129,9 @@ extension TransportCheck {
             scene.expect(try await transport.create(slice, bytes[300..<400]), "Not created.")
             scene.expect(
                 try await transport.contents(of: slice, maximumSize: 1 << 20),
-                is: Data(bytes[300..<400]), "The bytes of a slice")
+                is: Data(bytes[300..<400]), "The bytes of the file created from a slice")
         },
-        TransportCheck("empty and large files are whole") { scene in
+        TransportCheck("empty and large files are complete") { scene in
             let transport = try await scene.transport()
             let (empty, large) = try (scene.name("empty"), scene.name("large"))
             scene.expect(try await transport.create(empty, Data()), "It was not created.")
@@ -143,9 +143,9 @@ extension TransportCheck {
             }
             scene.expect(try await transport.create(large, bytes), "It was not created.")
             let read = try await transport.contents(of: large, maximumSize: bytes.count)
-            scene.expect(read == bytes, "A file of 4 MiB is read with other bytes.")
+            scene.expect(read == bytes, "A file of 4 MiB was read with different bytes.")
         },
-        TransportCheck("a file that is there is not created again") { scene in
+        TransportCheck("an existing file is not created again") { scene in
             let transport = try await scene.transport()
             let file = try scene.name("log/a.seg")
             scene.expect(try await transport.create(file, Data("old".utf8)), "Not created.")
@@ -159,23 +159,23 @@ extension TransportCheck {
             scene.expect(
                 try await scene.listing(transport, scene.name("log")), is: ["a.seg"], "The names")
         },
-        TransportCheck("a file that is larger than the maximum is refused") { scene in
+        TransportCheck("a file that is larger than the maximum throws an error") { scene in
             let transport = try await scene.transport()
             let file = try scene.name("a.seg")
             try await transport.create(file, Data(count: 1000))
             scene.expect(
                 try await transport.contents(of: file, maximumSize: 1000)?.count, is: 1000,
-                "The size of a file as large as the maximum")
+                "The size of a file of the maximum size")
             for maximum in [0, 999] {
                 do {
                     _ = try await transport.contents(of: file, maximumSize: maximum)
-                    scene.fail("1000 bytes were read where \(maximum) are the maximum.")
+                    scene.fail("1000 bytes were read although the maximum is \(maximum).")
                 } catch let error as QuireError {
                     scene.expect(error.code, is: .invalidFormat, "The error's code")
                 }
             }
         },
-        TransportCheck("what is missing is nil, and no names") { scene in
+        TransportCheck("a missing file is nil, and a missing folder has no names") { scene in
             let transport = try await scene.transport()
             for path in ["a", "log/a", "log/peer/a", "a/b/c/d"] {
                 let name = try scene.name(path)
@@ -186,7 +186,7 @@ extension TransportCheck {
             }
             scene.expect(try await transport.fileNames(in: .top), is: [], "The names at the top")
         },
-        TransportCheck("a removed file is gone, and its name is free") { scene in
+        TransportCheck("a removed file no longer exists, and its name can be used again") { scene in
             let transport = try await scene.transport()
             let (file, other) = try (scene.name("log/a.seg"), scene.name("log/b.seg"))
             try await transport.create(file, Data("old".utf8))
@@ -207,7 +207,7 @@ extension TransportCheck {
     // MARK: - Names
 
     private static let names = [
-        TransportCheck("a listing has the files of one folder") { scene in
+        TransportCheck("a listing contains the files of one folder") { scene in
             let transport = try await scene.transport()
             for path in ["a", "b", "x/c", "x/d", "x/y/e", "x/y/z/f", "xx/g"] {
                 scene.expect(
@@ -233,7 +233,7 @@ extension TransportCheck {
             ] {
                 let name = try scene.name(path)
                 scene.expect(
-                    try await transport.create(name, Data(path.utf8)), "“\(path)” not created.")
+                    try await transport.create(name, Data(path.utf8)), "“\(path)” was not created.")
                 scene.expect(
                     try await transport.contents(of: name, maximumSize: 1000),
                     is: Data(path.utf8), "“\(path)”")
@@ -247,7 +247,9 @@ extension TransportCheck {
     // MARK: - Several transports
 
     private static let several = [
-        TransportCheck("of several that create one file one does, and it is whole") { scene in
+        TransportCheck(
+            "if several transports create one file, one succeeds and the file is complete"
+        ) { scene in
             let transports = try await [scene.transport(), scene.transport()]
             for round in 0..<5 {
                 let file = try scene.name("log/\(round).seg")
@@ -263,35 +265,35 @@ extension TransportCheck {
                         if let writer { created.append(writer) }
                     }
                 }
-                scene.expect(created.count, is: 1, "The number of those that created it")
+                scene.expect(created.count, is: 1, "The number of transports that created the file")
                 guard let writer = created.first else { continue }
                 let bytes = Data(repeating: UInt8(writer), count: 100_000)
                 for transport in transports {
-                    try await scene.eventually("The file has not the bytes of its creator.") {
+                    try await scene.eventually("The file does not have the bytes of its creator.") {
                         try await transport.contents(of: file, maximumSize: 100_000) == bytes
                     }
                 }
             }
         },
-        TransportCheck("transports over one place see each other's files") { scene in
+        TransportCheck("transports over the same place see each other's files") { scene in
             let (one, two) = try await (scene.transport(), scene.transport())
             let file = try scene.name("log/a.seg")
             try await one.create(file, Data("one".utf8))
-            try await scene.eventually("A file that another created is not there.") {
+            try await scene.eventually("A file that another transport created is missing.") {
                 try await two.contents(of: file, maximumSize: 100) == Data("one".utf8)
             }
-            try await scene.eventually("A file that another created is not listed.") {
+            try await scene.eventually("A file that another transport created is not listed.") {
                 try await two.fileNames(in: scene.name("log")) == ["a.seg"]
             }
             scene.expect(
-                try await !two.create(file, Data("two".utf8)), "It was created once more.")
+                try await !two.create(file, Data("two".utf8)), "It was created again.")
             try await two.remove(file)
-            try await scene.eventually("A file that another removed is there.") {
+            try await scene.eventually("A file that another transport removed still exists.") {
                 try await one.contents(of: file, maximumSize: 100) == nil
             }
             let three = try await scene.transport()
             scene.expect(
-                try await three.fileNames(in: scene.name("log")), is: [], "The names at last")
+                try await three.fileNames(in: scene.name("log")), is: [], "The names at the end")
         },
         TransportCheck("a sequence of changes ends when its task is cancelled") { scene in
             let transport = try await scene.transport()

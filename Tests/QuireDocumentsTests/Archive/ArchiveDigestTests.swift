@@ -103,7 +103,7 @@ import Testing
                 }
             }
             #expect(error?.code == .invalidFormat)
-            #expect(error?.message.contains("“large” differs from what its manifest lists") == true)
+            #expect(error?.message.contains("“large” does not match the manifest") == true)
         }
         #expect(try FileSystem.names(in: folder.path).isEmpty)
     }

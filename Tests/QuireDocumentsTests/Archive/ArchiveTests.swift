@@ -286,7 +286,7 @@ import Testing
         ]).withManifest()
         var changed = honest
         changed.entries[0].data = Data([9])
-        try expectRefusal(changed.tar, "1.tar", because: "“a” differs from what its manifest lists")
+        try expectRefusal(changed.tar, "1.tar", because: "“a” does not match the manifest")
         var missing = honest
         missing.entries.remove(at: 1)
         try expectRefusal(missing.zip(), "2.zip", because: "“b” is missing")

@@ -117,7 +117,7 @@ import Testing
             try expect("cannot be read") { $0.entries[6].data = Data() }
             try expect("larger than") { $0.entries[6].data = Data(count: 65_537) }
             try expect("but no manifest") { $0.entries.remove(at: 5) }
-            try expect("can be verified, because it has no manifest") {
+            try expect("cannot be verified: it has no manifest") {
                 $0.entries.removeLast(2)
             }
             // What extraction would leave out.

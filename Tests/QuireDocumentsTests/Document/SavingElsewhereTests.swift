@@ -143,7 +143,7 @@ import Testing
             #expect(error?.code == .unsupported)
             #expect(
                 error?.message
-                    == "“\(path)” cannot be moved to “\(target)”, because that is on another file system. Copy it there, and "
+                    == "“\(path)” cannot be moved to “\(target)”, because the new path is on another file system. Copy it there, and "
                     + "remove the original.")
         }
         let names = try FileManager.default.contentsOfDirectory(atPath: Self.otherFileSystem)

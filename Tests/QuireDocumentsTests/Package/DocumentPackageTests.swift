@@ -320,7 +320,7 @@ import Testing
         try AtomicFileReplace.replace(external, with: Data(repeating: 8, count: data.count))
         #expect(try problems().map(\.path) == [layout.store])
         #expect(try problems().first?.message.contains(external) == true)
-        #expect(try problems().first?.message.contains("not what was saved") == true)
+        #expect(try problems().first?.message.contains("was changed after it was saved") == true)
         try FileSystem.removeFile(external)
         #expect(try problems().first?.message.contains("missing") == true)
         try FileSystem.writeNewFile(data, at: external)

@@ -292,7 +292,7 @@ private final class DeletingStore: IncrementalStore, @unchecked Sendable {
             try context.execute(BatchInsertRequest(entityName: "City", objects: [["name": "x"]]))
         }
         #expect(error?.code == .unsupported)
-        #expect(error?.message.contains("takes no new objects") == true)
+        #expect(error?.message.contains("does not accept new objects") == true)
     }
 
     @Test func anotherModelIsRefused() throws {
@@ -307,7 +307,7 @@ private final class DeletingStore: IncrementalStore, @unchecked Sendable {
             try JSONFolderStore(at: path, model: changed)
         }
         #expect(error?.code == .incompatibleModel)
-        #expect(error?.message.contains("differs in: Country;") == true)
+        #expect(error?.message.contains("changed entities: Country)") == true)
         #expect(error?.subject.entity == "Country")
     }
 }

@@ -123,7 +123,7 @@ import Testing
         let missing = folder.path("Missing.xcdatamodeld")
         let error = #expect(throws: QuireError.self) { try ManagedObjectModel(contentsOf: missing) }
         #expect(error?.code == .notFound)
-        #expect(error?.message == "There is no model “\(missing)”.")
+        #expect(error?.message == "The model “\(missing)” does not exist.")
         #expect(code { _ = try ModelVersions(contentsOf: missing) } == .notFound)
         #expect(code { _ = try ManagedObjectModel(contentsOf: folder.path) } == .invalidFormat)
         try FileSystem.makeFolder(path)

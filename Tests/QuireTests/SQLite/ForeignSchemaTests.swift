@@ -251,7 +251,7 @@ import Testing
             "named after", "runs before a row is changed",
             "CREATE TRIGGER \"AFTER\" INSERT ON ZPLACE BEGIN SELECT 1; END"),
         Case(
-            "ignored", "keep a row from being saved",
+            "ignored", "prevent a row from being saved",
             "CREATE TRIGGER x AFTER INSERT ON ZPLACE BEGIN SELECT /* */ Raise ( IGNORE ); END"),
         Case(
             "value", "sets the column ZNAME of ZPLACE",
@@ -269,7 +269,7 @@ import Testing
             "untold", "sets the column ZSTOPCOUNT of ZPLACE",
             "CREATE TRIGGER x AFTER INSERT ON ZPLACE BEGIN UPDATE ZPLACE SET ZSTOPCOUNT = 1; END"),
         Case(
-            "replaces", "loses rows",
+            "replaces", "discards rows",
             "CREATE TRIGGER x AFTER INSERT ON ZPLACE BEGIN UPDATE OR REPLACE ZPLACE SET ZSTOPCOUNT = 1; \(note) END"
         ),
         Case(
@@ -292,7 +292,7 @@ import Testing
             "CREATE TRIGGER x AFTER INSERT ON mine BEGIN DELETE FROM ZSTOP; END"
         ).on("mine"),
         Case(
-            "table that replaces", "its table mine is declared to lose rows",
+            "table that replaces", "its table mine discards rows",
             "CREATE TABLE mine (a UNIQUE ON CONFLICT REPLACE)"
         ).on("mine"),
     ]

@@ -182,7 +182,7 @@ struct SQLiteTraceTests {
         #expect(
             messages.texts
                 == ["5", "-1", #"yes\u{a}"#].map {
-                    "QUIRE_SQL_DEBUG is “\($0)” and ignored; it takes a level from 1 to 4."
+                    "QUIRE_SQL_DEBUG is “\($0)”, which is ignored; set it to a level from 1 to 4."
                 })
         #expect(Set(messages.levels) == [.warning])
     }

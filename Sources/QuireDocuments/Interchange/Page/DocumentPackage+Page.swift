@@ -3,33 +3,33 @@ import Quire
 internal import QuireSQLite
 
 extension DocumentPackage {
-    /// Exports the document as of the last save to one HTML page, to look at it in a browser.
+    /// Exports the document as of the last save to one HTML page, to view it in a browser.
     ///
-    /// The page has the objects of all entities, with their relationships, their pictures, and the model. It contains its script and
-    /// style, needs neither a server nor a network, and loads nothing. It is not encrypted. It cannot be imported again; for
-    /// that, use ``export(to:replacing:keepingDamage:protection:options:progress:)``.
+    /// The page contains the objects of all entities, with their relationships and pictures, and the model. It contains its
+    /// script and style, and does not need a server or a network. It is not encrypted. It cannot be imported again; for that, use
+    /// ``export(to:replacing:keepingDamage:protection:options:progress:)``.
     ///
     /// ```swift
     /// let package = try DocumentPackage.open(at: "Library.quire", readOnly: true)
     /// try package.exportPage(to: "Library.html")
     /// ```
     ///
-    /// Pictures are binary values that begin like PNG, JPEG, GIF or WebP. Of other binary and transformable values the page has the
-    /// sizes, as of additional content. A value whose file cannot be read is shown as unreadable. Exporting an unchanged document
-    /// again produces an identical page. Other processes can read and save the document meanwhile. The page has the permissions of
-    /// the store, if the package's folder lets others reach it.
+    /// Pictures are binary values that begin like PNG, JPEG, GIF or WebP. Other binary and transformable values, and additional
+    /// content, are shown by size. A value whose file cannot be read is shown as unreadable. Exporting an unchanged document
+    /// again produces an identical page. Other processes can read and save the document meanwhile. The page has the permissions
+    /// of the store, if the package's folder lets others reach it.
     ///
     /// - Parameters:
     ///   - path: The file to create.
     ///   - replacing: Whether to replace an existing file.
     ///   - removingProtection: Whether to export a protected document, which must be unlocked; the page is not encrypted.
-    ///   - pictures: The limits for pictures. Those beyond are shown by their sizes.
+    ///   - pictures: The limits for pictures. Pictures that exceed them are shown by size.
     ///   - progress: Counts the objects. Cancelling it stops the export and leaves no file.
     /// - Complexity: O(*n*) in the size of the content, of which one batch of objects is in memory. Browsers read the whole page.
     /// - Throws: ``QuireError`` with code `alreadyExists`, `invalidValue` if the path is inside a document,
-    ///   `protectionUnavailable` if the document is protected and `removingProtection` is `false`, `protectedDataUnavailable`
-    ///   if it is locked, `generationExpired` if other processes save very much meanwhile, `cancelled`, or errors of reading
-    ///   and writing. No file is left then.
+    ///   `protectionUnavailable` if the document is protected and `removingProtection` is `false`, `protectedDataUnavailable` if
+    ///   it is locked, `generationExpired` if other processes save too much in the meantime, `cancelled`, or errors of reading
+    ///   and writing. Then no file is left.
     public func exportPage(
         to path: String, replacing: Bool = false, removingProtection: Bool = false,
         pictures: PagePictures = PagePictures(), progress: Progress? = nil

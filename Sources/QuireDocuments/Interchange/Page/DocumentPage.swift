@@ -7,11 +7,12 @@ package import QuireStore
 public struct PagePictures: Sendable, Hashable {
     /// The maximum size of a picture, in bytes.
     public var maximumSize: Int
-    /// The maximum size of all pictures together, in bytes. A page is larger by a third of that, because pictures are texts in it.
+    /// The maximum size of all pictures together, in bytes. A page is larger by a third of that, because pictures are encoded as
+    /// text.
     public var maximumTotalSize: Int
 
-    /// Sets the limits, of 2 MiB for a picture and 32 MiB in total by default: some dozens of photos of a size for screens, in a
-    /// page that browsers open at once.
+    /// Creates limits, by default 2 MiB for a picture and 32 MiB in total: enough for some dozens of screen-size photos in a page
+    /// that browsers open at once.
     public init(maximumSize: Int = 2 << 20, maximumTotalSize: Int = 32 << 20) {
         self.maximumSize = maximumSize
         self.maximumTotalSize = maximumTotalSize

@@ -11,7 +11,7 @@ extension PageScript {
                     page.entities.length ? make("figure", { class: "diagram" },
                         scrolling("Diagram", diagram()),
                         make("figcaption", { class: "note" },
-                            "A forked end means many objects, a bar means one, a triangle points to the entity that is inherited from. The tables below say the same."))
+                            "A forked end means many objects, a bar means one, and a triangle points to the superentity. The tables below show the same."))
                         : make("p", null, "The model has no entities."),
                     page.entities.map(entitySection),
                 ],

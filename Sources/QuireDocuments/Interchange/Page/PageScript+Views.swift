@@ -176,7 +176,7 @@ extension PageScript {
         function missingView() {
             return {
                 title: "Not found",
-                nodes: [heading("Not found"), make("p", null, "This document has nothing at this address. ", link("#/", "Show all entities"), ".")],
+                nodes: [heading("Not found"), make("p", null, "This address does not exist in this document. ", link("#/", "Show all entities"), ".")],
             };
         }
 
@@ -399,7 +399,7 @@ extension PageScript {
                             .filter(([, objects]) => objects.length)
                         : [];
                     const total = found.reduce((sum, [, objects]) => sum + objects.length, 0);
-                    count.textContent = words.length ? `${total ? countText(total, "object") : "No objects"} with “${text.trim()}”` : "Type what to search for.";
+                    count.textContent = words.length ? `${total ? countText(total, "object") : "No objects"} with “${text.trim()}”` : "Type a text to search for.";
                     announce(count.textContent);
                     results.replaceChildren(...found.map(([entity, objects]) => resultSection(entity, objects, text, words)));
                 },

@@ -80,7 +80,7 @@ struct SQLBatchUpdate {
         guard slot.isExternalCapable, let size = value.binarySize else { return value }
         guard size <= ExternalDataTag.maximumInlineSize else {
             throw entity.unsettable(
-                slot.name, "keeps \(size) bytes in a file, which objects cannot share")
+                slot.name, "would keep \(size) bytes in a file that objects cannot share")
         }
         return .binary(Data([ExternalDataTag.inline]) + (try value.contents() ?? Data()))
     }

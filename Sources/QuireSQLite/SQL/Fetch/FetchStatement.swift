@@ -97,7 +97,7 @@ extension SQLFragment {
         throw QuireError(
             .unsupported,
             "The request has \(bindings.count) values, more than the "
-                + "\(FetchStatement.maximumBindingCount) that SQLite takes; split it.",
+                + "\(FetchStatement.maximumBindingCount) that SQLite accepts; split it.",
             entity: entity.name)
     }
 }
