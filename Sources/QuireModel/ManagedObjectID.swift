@@ -71,9 +71,21 @@ public struct ManagedObjectID: Sendable {
     /// `Entity/p12`, which names the object within its store, or `Entity/t12` for a temporary identifier. An object of an
     /// `IncrementalStore` that knows it by a text, a UUID, data or an integer has that in its place: `Entity/text:lyon`.
     public var shortDescription: String {
-        let name =
-            referenceObjects?.name(of: primaryKey) ?? "\(isTemporaryID ? "t" : "p")\(primaryKey)"
-        return "\(entityName)/\(name)"
+        text(after: "")
+    }
+
+    private func text(after prefix: String) -> String {
+        // Listings have one for each row, so nothing is interpolated.
+        var text = prefix
+        text += entityName
+        text += "/"
+        if let name = referenceObjects?.name(of: primaryKey) {
+            text += name
+        } else {
+            text += isTemporaryID ? "t" : "p"
+            text += String(primaryKey)
+        }
+        return text
     }
 
     /// The reference objects of its store, if its primary key may stand for one.
@@ -86,7 +98,13 @@ public struct ManagedObjectID: Sendable {
     /// identifier, which has a meaning in this process only. That of a permanent identifier has the same meaning whenever the
     /// store is open.
     public var uriRepresentation: String {
-        guard isTemporaryID else { return "x-coredata://\(storeUUID ?? "")/\(shortDescription)" }
+        guard isTemporaryID else {
+            var prefix = Self.scheme
+            prefix.reserveCapacity(prefix.utf8.count + 40 + entityName.utf8.count + 16)
+            prefix += store.uuid(of: bits)
+            prefix += "/"
+            return text(after: prefix)
+        }
         return "x-coredata:///\(shortDescription)-\(Self.processToken)"
     }
 

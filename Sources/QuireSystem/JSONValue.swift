@@ -90,6 +90,12 @@ package indirect enum JSONValue: Sendable, Equatable {
         value.withUTF8 { text in
             var plain = text.startIndex
             for index in text.indices {
+                // Most bytes are neither escaped nor part of a character that is.
+                let byte = text[index]
+                if byte >= 0x20, byte < 0x7F, byte != UInt8(ascii: "\""), byte != UInt8(ascii: "\\")
+                {
+                    continue
+                }
                 if let (scalar, length) = obeyedCharacter(text, endingAt: index) {
                     bytes += text[plain...index].dropLast(length)
                     bytes += TerminalText.escape(scalar).utf8

@@ -14,15 +14,25 @@ struct ObjectListing {
     /// Prints the objects, each read when it is its turn.
     func print(_ output: Output) throws {
         let paths = try paths ?? PropertyPath.attributes(of: entity, in: document.layout)
-        let columns: [TextTable.Column] = paths.map { ($0.name, $0.isNumber ? .right : .left) }
+        let shown: [TextTable.Column] = paths.map { ($0.name, $0.isNumber ? .right : .left) }
+        let names = try memberNames
         var rows = RowOutput(
-            [("id", .left)] + columns, members: try memberNames, ifEmpty: "No objects.", to: output)
-        var attributes: [String: [PropertyPath]] = [:]
+            [("id", .left)] + shown, members: names, ifEmpty: "No objects.", to: output)
+        var known: [Int: Columns] = [:]
+        func columns(of object: ManagedObject) throws -> Columns {
+            let entity = object.resolvedEntity
+            if let columns = known[entity.number] { return columns }
+            let paths = try self.paths ?? PropertyPath.attributes(of: entity, in: document.layout)
+            let columns = Columns(entity: entity, paths: paths, names: names)
+            known[entity.number] = columns
+            return columns
+        }
         try document.forEach(of: objects) { object in
             try rows.add(
                 [object.objectID.shortDescription]
                     + paths.map { try $0.value(of: object, noting: document.unreadable).text },
-                members(of: object, &attributes))
+                .object(columns(of: object).members(of: object, noting: document.unreadable)),
+                fields: columns(of: object).fields(of: object, noting: document.unreadable))
         }
         try rows.finish()
     }
@@ -43,23 +53,56 @@ struct ObjectListing {
         }
     }
 
-    /// The members for an object.
-    ///
-    /// - Parameter attributes: The columns of entities, which are looked up once.
-    private func members(
-        of object: ManagedObject, _ attributes: inout [String: [PropertyPath]]
-    ) throws -> JSONValue {
-        let entity = object.resolvedEntity
-        let paths: [PropertyPath]
-        if let given = self.paths ?? attributes[entity.name] {
-            paths = given
-        } else {
-            paths = try PropertyPath.attributes(of: entity, in: document.layout)
-            attributes[entity.name] = paths
+    /// The columns for the objects of an entity.
+    private struct Columns {
+        private enum Field {
+            case id, entity, missing
+            case path(PropertyPath)
         }
-        var members = try ObjectRecord.members(of: object, paths, noting: document.unreadable)
-        members["entity"] = .string(entity.name)
-        return .object(members)
+
+        private let entity: JSONValue
+        private let paths: [PropertyPath]
+        /// The columns of CSV; `nil` if some are elements of a composite attribute.
+        private let fields: [Field]?
+
+        init(entity: ResolvedEntity, paths: [PropertyPath], names: [String]) {
+            self.entity = .string(entity.name)
+            self.paths = paths
+            guard paths.allSatisfy({ $0.elementNames == [$0.name] }) else {
+                fields = nil
+                return
+            }
+            fields = names.map { name in
+                switch name {
+                case "id": .id
+                case "entity": .entity
+                default: paths.first { $0.memberName == name }.map(Field.path) ?? .missing
+                }
+            }
+        }
+
+        /// The members for an object.
+        func members(
+            of object: ManagedObject, noting unreadable: UnreadableValues
+        ) throws -> [String: JSONValue] {
+            var members = try ObjectRecord.members(of: object, paths, noting: unreadable)
+            members["entity"] = entity
+            return members
+        }
+
+        /// The values of the columns of CSV for an object.
+        func fields(
+            of object: ManagedObject, noting unreadable: UnreadableValues
+        ) throws -> [JSONValue?]? {
+            try fields?.map { field in
+                switch field {
+                case .id: .string(object.objectID.uriRepresentation)
+                case .entity: entity
+                case .missing: nil
+                case .path(let path): try path.value(of: object, noting: unreadable).json
+                }
+            }
+        }
     }
 }
 
@@ -75,9 +118,7 @@ enum ObjectRecord {
         var members: [String: JSONValue] = [:]
         members.reserveCapacity(paths.count + 2)
         for path in paths {
-            members[JSONValue.key(ofProperty: path.name)] = try path.value(
-                of: object, noting: unreadable
-            ).json
+            members[path.memberName] = try path.value(of: object, noting: unreadable).json
         }
         members["id"] = .string(object.objectID.uriRepresentation)
         return members
@@ -101,7 +142,8 @@ struct DictionaryListing {
             try rows.add(
                 values.map(\.text),
                 .object(
-                    Dictionary(zip(self.rows.names, values.map(\.json))) { _, last in last }))
+                    Dictionary(zip(self.rows.names, values.map(\.json))) { _, last in last }),
+                fields: values.map(\.json))
         }
         try rows.finish()
     }

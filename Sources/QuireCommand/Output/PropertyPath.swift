@@ -1,9 +1,12 @@
 import Quire
+import QuireDocuments
 
 /// A column: a property, or a path of properties such as `author.name`, checked against the model.
 struct PropertyPath {
     /// The path as it was written, which names the column.
     let name: String
+    /// The member of an object in JSON that is the column.
+    let memberName: String
     private let steps: [Step]
 
     private enum Step {
@@ -18,6 +21,7 @@ struct PropertyPath {
     /// - Throws: `QuireError` with code `unknownKey` or `unsupported`, naming the entity and what it has.
     init(_ name: String, in entity: ResolvedEntity, of layout: ResolvedModel) throws {
         self.name = name
+        memberName = JSONValue.key(ofProperty: name)
         var steps: [Step] = []
         var current: ResolvedEntity? = entity
         var rest = name.split(separator: ".", omittingEmptySubsequences: false).map(String.init)
@@ -197,8 +201,9 @@ struct PropertyPath {
         _ slot: ResolvedEntity.Slot, of object: ManagedObject, _ unreadable: UnreadableValues
     ) throws -> PrintedValue {
         do {
+            // Sub-entities have the same indexes.
             return .attribute(
-                try object.attributeValue(forKey: slot.name), slot.attribute?.type ?? .undefined)
+                try object.readValue(at: slot.index), slot.attribute?.type ?? .undefined)
         } catch let error as QuireError
             where slot.attribute?.allowsExternalBinaryDataStorage == true
             && error.subject.property == slot.name

@@ -31,10 +31,13 @@ struct RowOutput {
     }
 
     /// Prints a row. Only what the format shows is computed.
+    ///
+    /// - Parameter fields: The values of the columns of CSV and TSV, if they need not be looked up among the members.
     mutating func add(
-        _ texts: @autoclosure () throws -> [String], _ members: @autoclosure () throws -> JSONValue
+        _ texts: @autoclosure () throws -> [String], _ members: @autoclosure () throws -> JSONValue,
+        fields: @autoclosure () throws -> [JSONValue?]? = nil
     ) throws {
-        try writer.add(texts, members)
+        try writer.add(texts, members, fields)
     }
 
     /// Completes the output. Call it after the last row.
@@ -43,7 +46,11 @@ struct RowOutput {
 
 /// Prints rows in one format.
 protocol RowWriter {
-    mutating func add(_ texts: () throws -> [String], _ members: () throws -> JSONValue) throws
+    typealias Texts = () throws -> [String]
+    typealias Members = () throws -> JSONValue
+    typealias Fields = () throws -> [JSONValue?]?
+
+    mutating func add(_ texts: Texts, _ members: Members, _ fields: Fields) throws
     mutating func finish() throws
 }
 
@@ -58,6 +65,7 @@ private struct DelimitedOutput: RowWriter {
     let delimiter: UInt8
     let output: Output
     private var isBegun = false
+    private var line: [UInt8] = []
 
     init(_ names: [String], delimiter: Unicode.Scalar, to output: Output) {
         self.names = names
@@ -65,10 +73,14 @@ private struct DelimitedOutput: RowWriter {
         self.output = output
     }
 
-    mutating func add(_ texts: () throws -> [String], _ members: () throws -> JSONValue) throws {
+    mutating func add(_ texts: Texts, _ members: Members, _ fields: Fields) throws {
         try begin()
-        let row = try members()
-        try print(names.map { Self.text(row.member($0)) })
+        if let fields = try fields() {
+            try print(fields.lazy.map(Self.text))
+        } else {
+            let row = try members()
+            try print(names.lazy.map { Self.text(row.member($0)) })
+        }
     }
 
     mutating func finish() throws { try begin() }
@@ -78,14 +90,14 @@ private struct DelimitedOutput: RowWriter {
         isBegun = true
     }
 
-    private func print(_ fields: [String?]) throws {
-        var bytes: [UInt8] = []
+    private mutating func print(_ fields: some Sequence<String?>) throws {
+        line.removeAll(keepingCapacity: true)
         for (index, field) in fields.enumerated() {
-            if index > 0 { bytes.append(delimiter) }
-            if let field { CSVField.append(field, delimiter: delimiter, to: &bytes) }
+            if index > 0 { line.append(delimiter) }
+            if let field { CSVField.append(field, delimiter: delimiter, to: &line) }
         }
-        bytes.append(UInt8(ascii: "\n"))
-        try output.print(exactly: bytes)
+        line.append(UInt8(ascii: "\n"))
+        try output.print(exactly: line)
     }
 
     /// A value as a text, or `nil` for none.
@@ -93,6 +105,7 @@ private struct DelimitedOutput: RowWriter {
         switch value {
         case nil, .null: return nil
         case .string(let text): return text
+        case .integer(let number): return String(number)
         case .double(let number) where !number.isFinite:
             // JSON has it as a string.
             return value.map { String($0.text().dropFirst().dropLast()) }
@@ -141,7 +154,7 @@ struct JSONArrayOutput: RowWriter {
         lineEnd = output.compact ? "" : "\n" + String(repeating: " ", count: indentation)
     }
 
-    mutating func add(_ texts: () throws -> [String], _ members: () throws -> JSONValue) throws {
+    mutating func add(_ texts: Texts, _ members: Members, _ fields: Fields) throws {
         try add(members())
     }
 
@@ -173,7 +186,7 @@ extension Output {
 private struct JSONLinesOutput: RowWriter {
     let output: Output
 
-    mutating func add(_ texts: () throws -> [String], _ members: () throws -> JSONValue) throws {
+    mutating func add(_ texts: Texts, _ members: Members, _ fields: Fields) throws {
         try output.print(raw: members())
         try output.print(raw: "\n")
     }
@@ -194,7 +207,7 @@ private struct MarkdownOutput: RowWriter {
         self.output = output
     }
 
-    mutating func add(_ texts: () throws -> [String], _ members: () throws -> JSONValue) throws {
+    mutating func add(_ texts: Texts, _ members: Members, _ fields: Fields) throws {
         try begin()
         try print(texts().map(Self.escaped))
     }

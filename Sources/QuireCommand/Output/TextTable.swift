@@ -157,7 +157,7 @@ struct TableOutput: RowWriter {
         self.output = output
     }
 
-    mutating func add(_ texts: () throws -> [String], _ members: () throws -> JSONValue) throws {
+    mutating func add(_ texts: Texts, _ members: Members, _ fields: Fields) throws {
         try add(texts())
     }
 

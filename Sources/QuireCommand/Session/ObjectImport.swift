@@ -4,10 +4,10 @@ import QuireSQLite
 
 /// Adds rows to a document: all, or none if anything is wrong with one.
 ///
-/// The rows are read several times. First everything is looked up and checked, without changing anything, also which rows
-/// refer to others of the file; then objects are made, which cannot fail any more for the rows' sake. Where the document
-/// saves itself afterwards in any case, they are saved in portions of one transaction, so that no more than a portion is in
-/// memory; in a session they are unsaved changes.
+/// Rows that have only attributes are inserted into a SQLite store as they are read, in one transaction. All others are read several
+/// times. First everything is looked up and checked, without changing anything, also which rows refer to others of the file; then
+/// objects are made, which cannot fail any more for the rows' sake. Where the document saves itself afterwards in any case, they
+/// are saved in portions of one transaction, so that no more than a portion is in memory; in a session they are unsaved changes.
 @MainActor
 final class ObjectImport {
     private let document: DocumentSession
@@ -151,8 +151,10 @@ final class ObjectImport {
     ///
     /// - Throws: `QuireError`, naming the row and the column; then nothing is changed.
     func run(_ rows: ImportRows) throws -> Result {
+        let store = document.storeToImportInto
+        if let store, let result = try insert(rows, into: store) { return result }
         let counts = try check(rows)
-        if let store = document.storeToImportInto { return try save(rows, counts, to: store) }
+        if let store { return try save(rows, counts, to: store) }
         return try document.changingTogether { context in
             let portion = Portion(context)
             for target in order { try make(target, in: portion) }
@@ -170,6 +172,46 @@ final class ObjectImport {
             let ids = [imported, related].map { ObjectIDRuns($0.lazy.map(\.objectID)) }
             return Result(counts: counts, imported: { ids[0] }, related: { ids[1] })
         }
+    }
+
+    // MARK: - Inserting directly
+
+    /// Inserts rows as they are read, in one transaction.
+    ///
+    /// - Returns: `nil` if nothing was inserted, because a row needs more than a new object with attributes, or is wrong, which
+    ///   ``check(_:)`` explains.
+    private func insert(_ rows: ImportRows, into store: SQLiteStore) throws -> Result? {
+        guard matching == nil, !rows.entity.isAbstract,
+            rows.entity.relationships.allSatisfy(\.description.isOptional)
+        else { return nil }
+        struct NeedsObjects: Error {}
+        var ids = ObjectIDRuns()
+        var isDeclined = false
+        do {
+            _ = try store.insertRows(
+                ofEntityNamed: rows.entity.name,
+                origin: TransactionOrigin(author: DocumentSession.author)
+            ) { insert in
+                try rows.forEach { row in
+                    try Interruption.check()
+                    do {
+                        guard row.relationships.isEmpty, row.entity.number == rows.entity.number
+                        else { throw NeedsObjects() }
+                        try insert(row.attributes).map { ids.append($0) }
+                    } catch {
+                        isDeclined = true
+                        throw error
+                    }
+                    progress?.completedUnitCount = Int64(ids.count)
+                }
+            }
+        } catch  where isDeclined {
+            progress?.completedUnitCount = 0
+            return nil
+        }
+        document.didSaveApart()
+        return Result(
+            counts: Counts(inserted: ids.count), imported: { ids }, related: { ObjectIDRuns() })
     }
 
     // MARK: - Checking

@@ -181,14 +181,13 @@ package enum CSVField {
     package static func append(
         _ text: String, delimiter: UInt8 = UInt8(ascii: ","), to bytes: inout [UInt8]
     ) {
-        let isSpecial = { (byte: UInt8) in
-            byte == delimiter || byte == UInt8(ascii: "\"") || byte == UInt8(ascii: "\n")
-                || byte == UInt8(ascii: "\r")
-        }
         var text = text
         text.withUTF8 { text in
             guard let first = text.first, let last = text.last, first > 0x20, last > 0x20,
-                !text.contains(where: isSpecial)
+                !text.contains(where: {
+                    $0 == delimiter || $0 == UInt8(ascii: "\"") || $0 == UInt8(ascii: "\n")
+                        || $0 == UInt8(ascii: "\r")
+                })
             else {
                 bytes.append(UInt8(ascii: "\""))
                 for byte in text {

@@ -1,7 +1,7 @@
 import Foundation
 internal import QuireModel
 public import QuireQuery
-public import QuireStore
+internal import QuireStore
 internal import QuireSystem
 
 /// The transaction of one batch request.
@@ -114,13 +114,6 @@ final class SQLiteBatch {
 }
 
 extension SQLiteStore {
-    /// Inserts the rows of a request in one transaction.
-    public func insert(
-        _ request: BatchInsertRequest, onConflict policy: MergePolicy.Kind
-    ) throws -> BatchResult {
-        try SQLiteBatchInsert(store: self, request: request, policy: policy).run()
-    }
-
     /// Updates the objects matching a request, with one statement.
     public func update(_ request: BatchUpdateRequest) throws -> BatchResult {
         try SQLiteBatchUpdate(store: self, request: request).run()

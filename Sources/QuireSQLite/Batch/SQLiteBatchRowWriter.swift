@@ -1,6 +1,6 @@
-internal import QuireModel
-internal import QuireQuery
-internal import QuireStore
+package import QuireModel
+public import QuireQuery
+public import QuireStore
 internal import QuireSystem
 
 /// Writes the rows of a batch insertion, one by one.
@@ -50,23 +50,30 @@ final class SQLiteBatchRowWriter {
     }
 
     /// Writes a row.
-    func write(_ values: [String: AttributeValue]) throws {
+    ///
+    /// - Returns: The new object; `nil` if none was inserted.
+    func write(_ values: [String: AttributeValue]) throws -> ManagedObjectID? {
         try row.take(values)
         try references.check(row)
         let failure = row.failureAsNew()
         let upserts = policy != .error && !uniqueRows.isEmpty
         if upserts, hasExternalData || failure != nil, let holder = try uniqueRows.holder(of: row) {
             if policy == .overwrite, let failure { throw failure }
-            return try update(holder)
+            try update(holder)
+            return nil
         }
         if let failure { throw failure }
         do {
             try insert()
         } catch let failure as SQLiteFailure where failure.code == SQLiteFailure.uniqueConstraint {
             batch.rows.discardBindings()
-            guard upserts, let holder = try uniqueRows.holder(of: row) else { throw failure }
+            guard upserts, let holder = try uniqueRows.holder(of: row) else {
+                throw failure.error(path: store.storePath, schema: store.schema)
+            }
             try update(holder)
+            return nil
         }
+        return change.objectID
     }
 
     /// Ends the request.
@@ -131,26 +138,35 @@ final class SQLiteBatchRowWriter {
 
 // MARK: - Insertion
 
-/// Runs a batch insertion.
-struct SQLiteBatchInsert {
-    let store: SQLiteStore
-    let request: BatchInsertRequest
-    let policy: MergePolicy.Kind
-
-    func run() throws -> BatchResult {
-        let entity = try store.layout.requireEntity(named: request.entityName)
-        let row = try BatchInsertRow(entity, in: store.layout, store: store.identity)
-        return try SQLiteBatch.run(on: store, origin: request.origin) { batch in
+extension SQLiteStore {
+    /// Inserts the rows that a closure passes on, in one transaction; none if it throws.
+    ///
+    /// - Parameter body: Gets a function that inserts a row, whose errors may be those of an earlier statement of the
+    ///   transaction, and which returns the new object, or `nil` if it changed a stored one.
+    package func insertRows(
+        ofEntityNamed name: String, origin: TransactionOrigin,
+        onConflict policy: MergePolicy.Kind = .error, collectsObjectIDs: Bool = false,
+        _ body: ((_ row: [String: AttributeValue]) throws -> ManagedObjectID?) throws -> Void
+    ) throws -> BatchResult {
+        let row = try BatchInsertRow(
+            layout.requireEntity(named: name), in: layout, store: identity)
+        return try SQLiteBatch.run(on: self, origin: origin) { batch in
             let writer = try SQLiteBatchRowWriter(
-                batch, row, policy: policy, collectsObjectIDs: request.resultType == .objectIDs)
-            try request.forEachNumberedRow { values in
-                do { try writer.write(values) } catch let failure as SQLiteFailure
-                    where failure.code == SQLiteFailure.uniqueConstraint
-                {
-                    throw failure.error(path: store.storePath, schema: store.schema)
-                }
-            }
+                batch, row, policy: policy, collectsObjectIDs: collectsObjectIDs)
+            try body(writer.write)
             return try writer.finish()
+        }
+    }
+
+    /// Inserts the rows of a request in one transaction.
+    public func insert(
+        _ request: BatchInsertRequest, onConflict policy: MergePolicy.Kind
+    ) throws -> BatchResult {
+        try insertRows(
+            ofEntityNamed: request.entityName, origin: request.origin, onConflict: policy,
+            collectsObjectIDs: request.resultType == .objectIDs
+        ) { insert in
+            try request.forEachNumberedRow { _ = try insert($0) }
         }
     }
 }
