@@ -159,7 +159,7 @@ Picnic.checklist
 # bodies
 {"code":"badRequest","message":"The body is not an item such as {\"title\": \"Bread\", \"labels\": []}."}
 400
-{"code":"validation","message":"Item/p4: “Item.title” is too short: its length is 0, at least 1 is required.","property":"title"}
+{"code":"validation","message":"Item/p4: “Item.title” is too short: its length is 0, the minimum is 1.","property":"title"}
 422
 413
 {"code":"tooLarge","message":"The body has more than 65536 bytes."}

@@ -159,7 +159,7 @@ extension ManagedObjectID {
             guard let number = store.stores.number(of: rest[..<slash].uppercased()) else {
                 throw QuireError(
                     .notFound,
-                    "“\(text)” is an object of another store; this one is \(store.uuid).",
+                    "“\(text)” identifies an object in another store; the UUID of this store is \(store.uuid).",
                     subject: .init(object: text))
             }
             named = UInt64(number) << Self.storeNumberShift
@@ -224,7 +224,7 @@ extension CodingUserInfoKey {
     /// The decoder's `PersistentStoreCoordinator` that resolves the identifiers it decodes.
     public static let persistentStoreCoordinator: CodingUserInfoKey = {
         guard let key = CodingUserInfoKey(rawValue: "de.quire.persistentStoreCoordinator") else {
-            preconditionFailure("Foundation has made keys of all texts so far.")
+            preconditionFailure("CodingUserInfoKey accepts every string.")
         }
         return key
     }()
@@ -263,7 +263,7 @@ extension ManagedObjectID: Codable {
         else {
             throw QuireError(
                 .invalidState,
-                "Only a coordinator knows the objects of its store; set the decoder's userInfo for the key "
+                "Decoding an object identifier requires a coordinator; set the decoder's userInfo for the key "
                     + "CodingUserInfoKey.persistentStoreCoordinator.")
         }
         self = try source.objectID(for: decoder.singleValueContainer().decode(String.self))

@@ -122,8 +122,8 @@ package final class StoreFamily: Sendable {
             guard uuids.count <= ManagedObjectID.maximumStoreNumber else {
                 throw QuireError(
                     .unsupported,
-                    "A coordinator can have had \(ManagedObjectID.maximumStoreNumber + 1) stores at most; "
-                        + "make another one.")
+                    "A coordinator can add at most \(ManagedObjectID.maximumStoreNumber + 1) stores in its "
+                        + "lifetime; create another coordinator.")
             }
             uuids.append(uuid)
             return uuids.count - 1

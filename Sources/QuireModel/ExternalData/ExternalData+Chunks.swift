@@ -61,7 +61,7 @@ extension ExternalData {
     /// - Parameter size: The number of bytes of each chunk but the last.
     /// - Precondition: The size is positive.
     public func chunks(ofSize size: Int = 1 << 20) -> Chunks {
-        precondition(size > 0, "ExternalData.chunks needs a size from 1 on.")
+        precondition(size > 0, "ExternalData.chunks requires a size of at least 1.")
         return Chunks(value: self, size: size)
     }
 
