@@ -228,7 +228,7 @@ package final class UnsavedExternalData: ExternalDataReading {
 
     package func externalData(named name: String) throws -> ExternalData {
         guard let value = values.withLock({ $0[name] }) else {
-            throw QuireError(.invalidFormat, "The row has no value in a file “\(name)”.")
+            throw QuireError(.invalidFormat, "The row has no external value named “\(name)”.")
         }
         return value
     }

@@ -387,7 +387,7 @@ extension QuireError {
     package static func historyTokenReplaced(_ number: Int64, path: String) -> QuireError {
         QuireError(
             .historyTokenExpired,
-            "Transaction \(number) of “\(path)” is not the one that the token is of: an earlier state of the store has been restored. Read the store again and continue from its current token.",
+            "Transaction \(number) of “\(path)” does not match the token: the store was restored to an earlier state. Read it again and continue from its current token.",
             file: path)
     }
 }

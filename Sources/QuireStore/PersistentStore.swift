@@ -197,7 +197,7 @@ extension PersistentStore {
     /// There is nothing to tell.
     public func explain(_ request: FetchSpecification) throws -> FetchExplanation {
         throw QuireError(
-            .unsupported, "A store of type \(type.rawValue) finds objects without a plan.")
+            .unsupported, "A store of type \(type.rawValue) has no query plans.")
     }
 
     /// Reads the relationship object by object.
@@ -247,7 +247,7 @@ extension PersistentStore {
     public func pinned() throws -> any PersistentStore {
         throw QuireError(
             .unsupported,
-            "A store of type \(type.rawValue) has no query generations; use a context without one.",
+            "A store of type \(type.rawValue) does not support query generations; use a context without one.",
             file: path)
     }
 
@@ -257,7 +257,7 @@ extension PersistentStore {
     private func noBatchRequests(_ entity: String?) -> QuireError {
         QuireError(
             .unsupported,
-            "A store of type \(type.rawValue) has no batch requests; change objects in a context instead.",
+            "A store of type \(type.rawValue) does not support batch requests; change objects in a context instead.",
             entity: entity, file: path)
     }
 
@@ -272,7 +272,7 @@ extension PersistentStore {
     /// Refuses.
     public func setMetadata(_ value: PropertyListValue?, forKey key: String) throws {
         throw QuireError(
-            .unsupported, "A store of type \(type.rawValue) keeps no metadata of applications.",
+            .unsupported, "A store of type \(type.rawValue) does not support application metadata.",
             subject: .init(property: key, file: path))
     }
 
@@ -388,7 +388,8 @@ package struct NewStoreLocation {
         if isTaken { throw QuireError.alreadyExists(at: path) }
         let folder = FileSystem.folder(of: path)
         guard try isInMemory || FileSystem.information(at: folder)?.kind == .folder else {
-            throw QuireError(.notFound, "There is no folder “\(folder)” for the store.", file: path)
+            throw QuireError(
+                .notFound, "The folder “\(folder)” for the store does not exist.", file: path)
         }
     }
 }

@@ -93,15 +93,15 @@ public struct MergeConflict: Sendable {
         let sentence =
             switch (change, current == nil) {
             case (.update, false):
-                "\(name) was to be changed but has been saved elsewhere since it was read"
+                "\(name) cannot be changed: it was saved elsewhere after it was read"
                     + (others.isEmpty ? "" : " (\(others))") + "; read it again."
             case (.update, true):
-                "\(name) was to be changed but has been deleted meanwhile; discard the change."
+                "\(name) cannot be changed: it has been deleted; discard the change."
             case (.deletion, _):
-                "\(name) was to be deleted but has been saved elsewhere since it was read, or been "
-                    + "connected with other objects; read it again."
+                "\(name) cannot be deleted: it was saved elsewhere after it was read, or other "
+                    + "objects now refer to it; read it again."
             case (.reference, _):
-                "\(name) has been deleted meanwhile, and other objects were to refer to it; discard the change."
+                "\(name) has been deleted, but changed objects refer to it; discard the change."
             }
         return QuireError(
             .mergeConflict, sentence,

@@ -161,8 +161,8 @@ public struct StoreMetadata: Sendable, Hashable {
         throw QuireError(
             .invalidValue,
             key.isEmpty
-                ? "Metadata needs a key."
-                : "“\(key)” is a key of the framework's own metadata; choose another one.",
+                ? "The key of a metadata value is empty."
+                : "“\(key)” is a reserved metadata key; choose another one.",
             subject: .init(property: key, file: file))
     }
 }
