@@ -217,7 +217,7 @@ enum ModelFile {
         if path.hasSuffix(optimizedExtension) {
             throw QuireError(
                 .unsupported,
-                "“\(path)” is a copy of a compiled model in a format that is only known to macOS; use the .mom file of the same name beside it.",
+                "“\(path)” is a copy of a compiled model in a private format of macOS; use the .mom file of the same name beside it.",
                 file: path)
         }
         let data = try FileSystem.contents(of: path)
@@ -240,7 +240,7 @@ enum ModelFile {
                 let list = try CompiledVersionList(inFolder: folder)
                 if let hashes = list.hashes[name] { reading.model.take(versionHashes: hashes) }
             } catch let error as QuireError {
-                reading.remarks.append("The version hashes are not known: \(error.message)")
+                reading.remarks.append("The version hashes cannot be read: \(error.message)")
             }
         }
         return reading

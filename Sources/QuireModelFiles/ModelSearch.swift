@@ -63,7 +63,7 @@ private struct ModelSearch {
         if found.count > 1 {
             throw QuireError(
                 .invalidState,
-                "There are several models “\(name)”: \(found.map { "“\($0)”" }.joined(separator: ", ")). "
+                "Several models are named “\(name)”: \(found.map { "“\($0)”" }.joined(separator: ", ")). "
                     + "Pass the bundle of one of them, such as Bundle.module.",
                 file: found[0])
         }
@@ -71,9 +71,9 @@ private struct ModelSearch {
         let names = Self.endings.map { name + $0 }.joined(separator: ", ")
         throw QuireError(
             .notFound,
-            "There is no model “\(name)”: no \(names) is in \(own.map { "“\($0)”" }.joined(separator: " and ")), or in "
+            "The model “\(name)” was not found: no \(names) is in \(own.map { "“\($0)”" }.joined(separator: " and ")), or in "
                 + "a resource bundle (*_*\(Self.resourceBundleExtension)) in “\(bundle.bundlePath)”. Add it to the "
-                + "resources of the target, pass the bundle that has it, or make the container with a model.",
+                + "resources of the target, pass the bundle that contains it, or create the container with a model.",
             file: FileSystem.path(bundle.bundlePath, name))
     }
 
