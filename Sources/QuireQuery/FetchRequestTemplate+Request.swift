@@ -186,7 +186,7 @@ extension ManagedObjectModel {
     ) throws -> FetchSpecification {
         guard let template = fetchRequestTemplates.first(where: { $0.name == name }) else {
             let advice = CloseNames.advice(
-                for: name, among: fetchRequestTemplates.map(\.name), "there are",
+                for: name, among: fetchRequestTemplates.map(\.name), "its templates are",
                 none: "it has none")
             throw QuireError(
                 .notFound, "The model has no fetch request template “\(name)”; \(advice)")

@@ -153,7 +153,7 @@ extension QueryExpression {
     public func substituting(variables: [String: AttributeValue]) throws -> QueryExpression {
         try replacingVariables { name in
             guard let value = variables[name] else {
-                throw QuireError(.invalidQuery, "No value is given for the variable $\(name).")
+                throw QuireError(.invalidQuery, "The variable $\(name) has no value.")
             }
             return .constant(value)
         }

@@ -145,16 +145,16 @@ extension PredicateResolver {
         if case .constant = expression { return expression }
         let side = try side(expression)
         guard !side.isSeveral, side.type?.kind != .object else {
-            throw refused(expression, for: slot, "is not a single value of an attribute")
+            throw refused(expression, for: slot, "is not a single attribute value")
         }
         if side.type?.isExternalCapable == true {
-            throw refused(expression, for: slot, "may be kept in files")
+            throw refused(expression, for: slot, "may be stored in external files")
         }
         let needed = ValueKind(of: slot.index, in: entity)
         if let kind = side.type?.kind, kind != needed {
             throw QuireError(
                 .invalidValue,
-                "“\(entity.name).\(slot.name)” takes \(needed.noun), and “\(expression)” is \(kind.noun).",
+                "“\(entity.name).\(slot.name)” must be \(needed.noun), but “\(expression)” is \(kind.noun).",
                 entity: entity.name, property: slot.name)
         }
         return side.expression
@@ -180,8 +180,8 @@ extension ResolvedEntity.Slot {
             guard let typed = typed(value), try coerce(typed, in: entity) == typed else {
                 throw QuireError(
                     .invalidValue,
-                    "“\(entity.name).\(name)” cannot be set to \(PredicatePrinter.text(of: value)), which was computed for it "
-                        + "and is not of its type.",
+                    "“\(entity.name).\(name)” cannot be set to the computed value "
+                        + "\(PredicatePrinter.text(of: value)), which is not of its type.",
                     entity: entity.name, property: name)
             }
             try attribute?.validate(typed, entity: entity.name)

@@ -207,7 +207,7 @@ where Root: StandardPredicateExpression, Other: StandardPredicateExpression {}
 extension PredicateExpressions.SequenceContains: TranslatableNode {
     func term(in translation: inout PredicateTranslation) throws -> PredicateTerm {
         guard !(LHS.Output.self is any StringProtocol.Type) else {
-            throw PredicateTranslation.unsupported(self, "ask for a text, not for a character")
+            throw PredicateTranslation.unsupported(self, "use a string, not a character")
         }
         let element = try translation.value(of: element)
         switch try translation.term(of: sequence) {
