@@ -140,7 +140,7 @@ Picnic.checklist
 # what is missing or taken
 {"code":"notFound","message":"There is no “None.checklist”."}
 404
-{"code":"notFound","message":"There is no object Item/p9."}
+{"code":"notFound","message":"The object Item/p9 does not exist."}
 404
 {"code":"notFound","message":"There is nothing at “/documents/Picnic/items/x”."}
 404
@@ -181,7 +181,7 @@ Picnic.checklist
 {"code":"preconditionFailed","message":"The item has changed; its ETag is …
 412
 204
-{"code":"notFound","message":"There is no object Item/p2."}
+{"code":"notFound","message":"The object Item/p2 does not exist."}
 404
 # queries
 201

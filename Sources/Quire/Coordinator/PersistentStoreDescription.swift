@@ -124,6 +124,6 @@ public struct PersistentStoreDescription: Sendable {
         if let path { return path }
         throw QuireError(
             .invalidValue,
-            "A store of type \(type.rawValue) needs a file; give the description a path.")
+            "A store of type \(type.rawValue) requires a file; specify a path in the description.")
     }
 }

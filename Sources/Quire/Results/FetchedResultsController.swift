@@ -142,7 +142,7 @@ public final class FetchedResultsController<Result: ManagedObject> {
         precondition(
             indexPath.count == 2 && sections.indices.contains(indexPath.section)
                 && indexPath.item >= 0 && indexPath.item < sections[indexPath.section].count,
-            "There is no object at \(indexPath); the controller has \(objects.count) in "
+            "The controller has no object at \(indexPath); it has \(objects.count) in "
                 + "\(sections.count) sections.")
         return objects[sections[indexPath.section].start + indexPath.item]
     }
@@ -183,7 +183,7 @@ public final class FetchedResultsController<Result: ManagedObject> {
     }
 }
 
-@available(*, unavailable, message: "A controller is used on its context's queue.")
+@available(*, unavailable, message: "Use a controller only on its context's queue.")
 extension FetchedResultsController: Sendable {}
 
 // MARK: - Sections

@@ -171,7 +171,7 @@ public struct FetchedResultsSectionInfo<Result: ManagedObject> {
     public var numberOfObjects: Int { objects.count }
 }
 
-@available(*, unavailable, message: "Sections are used on their context's queue.")
+@available(*, unavailable, message: "Use sections only on their context's queue.")
 extension FetchedResultsSectionInfo: Sendable {}
 
 // MARK: - Index paths

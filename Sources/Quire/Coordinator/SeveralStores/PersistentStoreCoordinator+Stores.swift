@@ -35,7 +35,8 @@ extension PersistentStoreCoordinator {
     ) throws -> any PersistentStore {
         _ = try layout.entityNumbers(ofConfiguration: description.configuration)
         if let path = description.path, persistentStore(at: path) != nil {
-            throw QuireError(.alreadyExists, "The coordinator has “\(path)” already.", file: path)
+            throw QuireError(
+                .alreadyExists, "The coordinator already has the store “\(path)”.", file: path)
         }
         let store = try StoreTypes.open(description, layout: layout)
         do {
@@ -101,7 +102,7 @@ extension PersistentStoreCoordinator {
         if store.layout !== layout, store.layout.model != layout.model {
             throw QuireError(
                 .incompatibleModel,
-                "The store\(store.path.map { " “\($0)”" } ?? "") was opened with another model than the coordinator's.",
+                "The store\(store.path.map { " “\($0)”" } ?? "") was opened with a different model from the coordinator's.",
                 file: store.path)
         }
         let numbers = try layout.entityNumbers(ofConfiguration: store.configurationName)
@@ -112,9 +113,9 @@ extension PersistentStoreCoordinator {
             }) {
                 throw QuireError(
                     .alreadyExists,
-                    "The coordinator has a store with the UUID \(store.identity.uuid) already"
-                        + "\(other.store.path.map { ": “\($0)”" } ?? ""). One of them is a copy; use a coordinator of its "
-                        + "own for it.",
+                    "The coordinator already has a store with the UUID \(store.identity.uuid)"
+                        + "\(other.store.path.map { ": “\($0)”" } ?? ""). One of them is a copy; use a separate "
+                        + "coordinator for it.",
                     file: store.path)
             }
             try store.identity.join(storeIdentity)
@@ -161,7 +162,8 @@ extension PersistentStoreCoordinator {
         guard persistentStores.contains(where: { $0 === store }) else { throw Self.noMember(store) }
         guard FileSystem.exists(path) else {
             throw QuireError(
-                .notFound, "“\(path)” does not exist; the store stays where it is.", file: path)
+                .notFound, "“\(path)” does not exist; the path of the store was not changed.",
+                file: path)
         }
         post(Self.storesWillChangeNotification, [.changed: [store]])
         var description = given ?? PersistentStoreDescription(type: store.type)
@@ -205,7 +207,7 @@ extension PersistentStoreCoordinator {
         if let store = persistentStores.first(where: { $0.identity === identity }) { return store }
         throw QuireError(
             .storeUnavailable,
-            "The store \(identity.uuid), which an object was assigned to, does not belong to the coordinator any more."
+            "The store \(identity.uuid), to which an object was assigned, no longer belongs to the coordinator."
         )
     }
 
@@ -232,13 +234,13 @@ extension PersistentStoreCoordinator {
         guard member.entityNumbers.contains(entity.number) else {
             throw QuireError(
                 .storeUnavailable,
-                "The store keeps no \(entity.name): its configuration is “\(store.configurationName ?? "")”.",
+                "The store does not contain \(entity.name): its configuration is “\(store.configurationName ?? "")”.",
                 entity: entity.name, file: store.path)
         }
         if store.isReadOnly {
             throw QuireError(
                 .readOnly,
-                "The store was opened for reading only; a new \(entity.name) cannot go there.",
+                "The store was opened read-only; a new \(entity.name) cannot be assigned to it.",
                 entity: entity.name, file: store.path)
         }
     }
@@ -287,7 +289,7 @@ enum StoreTypes {
         default:
             throw QuireError(
                 .unsupported,
-                "There is no store of type “\(description.type.rawValue)”; register the type before it is used."
+                "The store type “\(description.type.rawValue)” is not registered; register it before you use it."
             )
         }
     }
@@ -326,7 +328,7 @@ extension StoreTypes {
         {
             var error = error
             error.message +=
-                " If the store was made with an earlier version of the model, set the description's "
+                " If the store was created with an earlier version of the model, set the description's "
                 + "migration to StoreMigrationOptions(), or shouldMigrateStoreAutomatically to true."
             throw error
         }

@@ -69,7 +69,7 @@ extension StoreFile {
         guard let present = try StoreProtection.find(forStoreAt: path) else {
             throw QuireError(
                 .protectionUnavailable,
-                "“\(path)” is not protected, so it has no keys; set its class of protection first.",
+                "“\(path)” is not protected, so it has no keys; set its protection class first.",
                 file: path)
         }
         try replaceKeys(present) { try present.domain.makeRotatedKeybag(slots: slots) }

@@ -56,7 +56,7 @@ public struct StoreFile: Sendable {
         if head.isEmpty && domain == nil {
             throw QuireError(
                 .invalidFormat,
-                "“\(path)” is empty, so it is neither a store nor an archive. Get it again, or restore it from a copy.",
+                "“\(path)” is empty, so it is neither a store nor an archive. Download or copy it again, or restore it from a backup.",
                 file: path)
         }
         var message =
@@ -385,7 +385,7 @@ struct NewStoreFile {
         default:
             throw QuireError(
                 .unsupported,
-                "There are no files of type “\(type.rawValue)”; choose SQLite, XML or Binary.",
+                "“\(type.rawValue)” is not a type of store file; choose SQLite, XML or Binary.",
                 file: path)
         }
     }

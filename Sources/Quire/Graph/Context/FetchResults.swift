@@ -227,7 +227,7 @@ public struct FetchedObjects<Object: ManagedObject>: RandomAccessCollection {
     public var objectIDs: [ManagedObjectID] { (0..<results.count).map(results.objectID) }
 }
 
-@available(*, unavailable, message: "Fetched objects are used on their context's queue.")
+@available(*, unavailable, message: "Use fetched objects only on their context's queue.")
 extension FetchedObjects: Sendable {}
 
 extension FetchedObjects: QueryArgument {

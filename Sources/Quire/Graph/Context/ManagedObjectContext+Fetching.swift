@@ -121,8 +121,8 @@ extension ManagedObjectContext {
             else {
                 throw QuireError(
                     .invalidQuery,
-                    "“\(text)” of \(entity.name) cannot be prefetched: it must lead through relationships "
-                        + "that the store keeps, and nothing else.",
+                    "“\(text)” of \(entity.name) cannot be prefetched: the key path must contain only "
+                        + "stored relationships.",
                     entity: entity.name, property: text)
             }
             return path
@@ -224,7 +224,7 @@ extension ManagedObjectContext {
 
     package func notFound(_ objectID: ManagedObjectID) -> QuireError {
         QuireError(
-            .notFound, "There is no object \(objectID.shortDescription).",
+            .notFound, "The object \(objectID.shortDescription) does not exist.",
             entity: objectID.entityName, object: objectID.uriRepresentation)
     }
 

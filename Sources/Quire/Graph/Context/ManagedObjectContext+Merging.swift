@@ -395,8 +395,8 @@ extension ManagedObjectContext {
         guard object.objectID.isTemporaryID, object.context === self else {
             throw QuireError(
                 .invalidState,
-                "\(object.objectID.shortDescription) has its place in a store already; only new objects are assigned to "
-                    + "one.",
+                "\(object.objectID.shortDescription) is not a new object of this context; only new objects can be assigned "
+                    + "to a store.",
                 entity: object.resolvedEntity.name, object: object.objectID.uriRepresentation)
         }
         try persistentStoreCoordinator.checkIsPlace(store, forNew: object.resolvedEntity)

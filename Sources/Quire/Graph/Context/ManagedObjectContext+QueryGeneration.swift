@@ -47,7 +47,7 @@ extension ManagedObjectContext {
         {
             throw QuireError(
                 .invalidValue,
-                "The query generation is of another coordinator's stores; use a token of a context of this coordinator."
+                "The query generation belongs to another coordinator; use a token from a context of this coordinator."
             )
         }
         read(token.generation ?? QueryGeneration(persistentStoreCoordinator))

@@ -283,7 +283,7 @@ public final class ManagedObjectContext {
     private func unreadable(_ object: ManagedObject) -> QuireError {
         QuireError(
             .protectedDataUnavailable,
-            "\(object.objectID.shortDescription) cannot be changed, because its values cannot be read while protected data are locked; unlock them first.",
+            "\(object.objectID.shortDescription) cannot be changed, because its values cannot be read while protected data is locked; unlock the data first.",
             entity: object.resolvedEntity.name, object: object.objectID.uriRepresentation,
             underlying: lastFaultError)
     }
@@ -344,7 +344,7 @@ public final class ManagedObjectContext {
     func checkMayChangeGraph() {
         precondition(
             awakeningDepth == 0,
-            "awakeFromFetch() and awake(fromSnapshotEvents:) must not change relationships, nor insert or delete objects."
+            "awakeFromFetch() and awake(fromSnapshotEvents:) must not change relationships, or insert or delete objects."
         )
     }
 
@@ -556,6 +556,6 @@ extension EntityDescription {
 }
 
 @available(
-    *, unavailable, message: "A context is used on its queue; share its QueueConfinedContext."
+    *, unavailable, message: "Use a context only on its queue; share its QueueConfinedContext."
 )
 extension ManagedObjectContext: Sendable {}

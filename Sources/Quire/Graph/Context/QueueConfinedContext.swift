@@ -80,7 +80,7 @@ public final class QueueConfinedContext: Sendable {
     public convenience init(_ context: ManagedObjectContext) {
         precondition(
             context.concurrencyType == .mainQueue,
-            "The context has a queue of its own; use the QueueConfinedContext it belongs to.")
+            "The context has its own queue; use its QueueConfinedContext.")
         self.init(confining: context)
     }
 

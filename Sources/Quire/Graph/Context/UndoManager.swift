@@ -283,7 +283,7 @@ public final class UndoManager {
         else { return undo() }
         precondition(
             open.endsWithGroup,
-            "undoNestedGroup() was called although something was registered since the last group was closed."
+            "undoNestedGroup() was called after an action was registered outside the last closed group."
         )
         guard let group = open.popGroup() else { return }
         // The inverse actions go to the redo stack, not into the open groups.
@@ -396,7 +396,7 @@ public final class UndoManager {
     }
 }
 
-@available(*, unavailable, message: "An UndoManager is used on its context's queue.")
+@available(*, unavailable, message: "Use an UndoManager only on its context's queue.")
 extension UndoManager: Sendable {}
 
 // MARK: - Notifications

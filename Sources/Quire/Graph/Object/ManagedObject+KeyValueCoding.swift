@@ -229,7 +229,7 @@ extension ManagedObject {
         let relationship = try toManyRelationship(forKey: key)
         if relationship.isOrdered {
             throw noMutableValue(
-                key, "is an ordered relationship; ask for mutableOrderedSetValue(forKey:)")
+                key, "is an ordered relationship; use mutableOrderedSetValue(forKey:)")
         }
         return MutableObjectSet(self, relationship)
     }
@@ -241,7 +241,7 @@ extension ManagedObject {
     public final func mutableOrderedSetValue(forKey key: String) throws -> MutableOrderedObjectSet {
         let relationship = try toManyRelationship(forKey: key)
         if !relationship.isOrdered {
-            throw noMutableValue(key, "has no order; ask for mutableSetValue(forKey:)")
+            throw noMutableValue(key, "is not ordered; use mutableSetValue(forKey:)")
         }
         return MutableOrderedObjectSet(self, relationship)
     }

@@ -23,14 +23,14 @@ extension ManagedObject {
             guard let slot = resolvedEntity.relationships[index].slot else {
                 throw QuireError(
                     .unknownKey,
-                    "“\(key)” of \(resolvedEntity.name) is a to-many relationship, not a value; ask for objects(“\(key)”).",
+                    "“\(key)” of \(resolvedEntity.name) is a to-many relationship, not a value; use objects(“\(key)”).",
                     entity: resolvedEntity.name, property: key)
             }
             return objectID(at: slot).map { .objectID($0) } ?? .null
         case .fetched:
             throw QuireError(
                 .unsupported,
-                "“\(key)” of \(resolvedEntity.name) is a fetched property; ask for fetchedObjects(“\(key)”).",
+                "“\(key)” of \(resolvedEntity.name) is a fetched property; use fetchedObjects(“\(key)”).",
                 entity: resolvedEntity.name, property: key)
         }
     }

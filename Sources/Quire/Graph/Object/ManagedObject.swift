@@ -101,7 +101,7 @@ open class ManagedObject: EntityClass {
     ) {
         guard let entity = context.layout.entity(of: Self.self) else {
             fatalError(
-                "The model has no entity, or several, whose class is \(Self.self); use init(entity:insertInto:).",
+                "The model does not have exactly one entity whose class is \(Self.self); use init(entity:insertInto:).",
                 file: file, line: line)
         }
         do {
@@ -127,7 +127,7 @@ open class ManagedObject: EntityClass {
         guard objectClass == Self.self else {
             throw QuireError(
                 .invalidValue,
-                "Objects of \(entity.name) are of the class \(objectClass), not \(Self.self); make them with that class.",
+                "Objects of \(entity.name) are of the class \(objectClass), not \(Self.self); create them with that class.",
                 entity: entity.name)
         }
         if let saveBlock = context.saveBlock { throw saveBlock }
@@ -286,7 +286,7 @@ open class ManagedObject: EntityClass {
 }
 
 @available(
-    *, unavailable, message: "A ManagedObject is used on its context's queue; pass its objectID."
+    *, unavailable, message: "Use a ManagedObject only on its context's queue; pass its objectID."
 )
 extension ManagedObject: Sendable {}
 
@@ -356,7 +356,7 @@ extension ManagedObject {
             context.reportFault(
                 QuireError(
                     .notFound,
-                    "The object \(objectID.shortDescription) is not in the store any more.",
+                    "The object \(objectID.shortDescription) no longer exists in the store.",
                     entity: resolvedEntity.name, object: objectID.uriRepresentation)
             )
             if context.shouldDeleteInaccessibleFaults || objectID.isTemporaryID {
@@ -464,7 +464,7 @@ extension ManagedObject: ContextBoundSubject {
         if let context { return context.storeIdentity }
         throw QuireError(
             .notFound,
-            "\(objectID.shortDescription) belongs to no context any more; a query cannot look at it.",
+            "\(objectID.shortDescription) no longer belongs to a context; a query cannot evaluate it.",
             entity: resolvedEntity.name, object: objectID.uriRepresentation)
     }
 }

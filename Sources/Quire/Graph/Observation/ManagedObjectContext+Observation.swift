@@ -165,7 +165,7 @@ extension ManagedObjectContext {
     func announceSave() {
         precondition(
             !isAnnouncingSave,
-            "save() was called by an observer of willSaveObjectsNotification; change objects there, they are saved."
+            "save() was called by an observer of willSaveObjectsNotification. Changes made there are part of the save; do not call save()."
         )
         isAnnouncingSave = true
         post(Self.willSaveObjectsNotification)

@@ -30,7 +30,7 @@ public struct RelationshipChange {
     public let newObjects: [ManagedObject]
 }
 
-@available(*, unavailable, message: "A change is used on its context's queue.")
+@available(*, unavailable, message: "Use a change only on its context's queue.")
 extension RelationshipChange: Sendable {}
 
 /// An observation of a to-many relationship. It ends when it is released or invalidated.
@@ -128,7 +128,7 @@ public final class RelationshipObservation {
     }
 }
 
-@available(*, unavailable, message: "An observation is used on its context's queue.")
+@available(*, unavailable, message: "Use an observation only on its context's queue.")
 extension RelationshipObservation: Sendable {}
 
 extension ManagedObject {

@@ -125,7 +125,7 @@ public struct CompositeElements {
     @available(
         *, unavailable,
         message:
-            "the store may hold a value that is none of this type's; give the property an initial value, or make it optional"
+            "the store may contain a value that this type cannot represent; give the property an initial value, or make it optional"
     )
     public func value<Value: RawRepresentable>(_ name: String) -> Value
     where Value.RawValue: AttributeRepresentable {

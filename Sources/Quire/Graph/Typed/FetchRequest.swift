@@ -75,7 +75,7 @@ public struct FetchRequest<Object: ManagedObject>: Sendable, Hashable {
             guard let entity = layout.entity(of: Object.self) else {
                 throw QuireError(
                     .unknownEntity,
-                    "The model has no entity, or several, whose class is \(Object.self); bind it to one by "
+                    "The model does not have exactly one entity whose class is \(Object.self); bind it to one with "
                         + "ManagedObjectModel.bind(_:to:) before the store is opened.",
                     entity: Object.entityDeclaration?.name)
             }
@@ -88,7 +88,7 @@ public struct FetchRequest<Object: ManagedObject>: Sendable, Hashable {
         guard entity.objectClass is Object.Type else {
             throw QuireError(
                 .invalidQuery,
-                "The objects of \(entity.name) are no \(Object.self), which are requested; bind the class by "
+                "The objects of \(entity.name) are not of the requested class \(Object.self); bind the class with "
                     + "ManagedObjectModel.bind(_:to:) before the store is opened.",
                 entity: entity.name)
         }

@@ -239,7 +239,7 @@ extension EntityClass where Self: ManagedObject {
             if let name = entityDeclaration?.name { return name }
             throw QuireError(
                 .unknownEntity,
-                "\(Self.self) declares no entity; mark it @Entity, or make the request with the entity's name."
+                "\(Self.self) declares no entity; mark it @Entity, or create the request with the entity's name."
             )
         }
     }
@@ -251,8 +251,8 @@ extension EntityClass where Self: ManagedObject {
         if let name = propertyName(for: keyPath) { return name }
         throw QuireError(
             .unknownKey,
-            "A batch request cannot set “\(keyPath)”: it leads through something of \(Self.self) that is not "
-                + "a property of the model.",
+            "A batch request cannot set “\(keyPath)”: it contains a property of \(Self.self) that is not "
+                + "in the model.",
             entity: entityDeclaration?.name)
     }
 }
@@ -264,6 +264,6 @@ private func storedValue(of value: Any) throws -> AttributeValue {
     if let found = AttributeValue(native: value) { return found }
     throw QuireError(
         .invalidValue,
-        "A batch request cannot set a property to a \(type(of: value)); to-many relationships are set from their "
-            + "other side.")
+        "A batch request cannot set a property to a \(type(of: value)); set a to-many relationship through its "
+            + "inverse.")
 }

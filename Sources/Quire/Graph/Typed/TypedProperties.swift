@@ -326,7 +326,7 @@ extension ManagedObject {
     @available(
         *, unavailable,
         message:
-            "the store may hold a value that is none of this type's; give the attribute a “default:”, or make it optional"
+            "the store may contain a value that this type cannot represent; give the attribute a “default:”, or make it optional"
     )
     public final func attribute<Value: RawRepresentable>(_ ordinal: Int) -> Value
     where Value.RawValue: AttributeRepresentable {
