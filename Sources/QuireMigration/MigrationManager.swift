@@ -141,9 +141,9 @@ public final class MigrationManager {
         if !mapping.renames { return draft }
         throw QuireError(
             .unsupported,
-            "“\(path ?? "the store")” has a draft of unsaved changes, which would lose those of renamed entities and "
-                + "properties; migrate the document that the store belongs to, or open it with the model it was made with, "
-                + "and save or discard the changes first.",
+            "“\(path ?? "the store")” has a draft of unsaved changes, which would lose changes of renamed entities and "
+                + "properties; migrate the document that the store belongs to, or open it with the model it was created "
+                + "with, and save or discard the changes first.",
             file: path)
     }
 
@@ -165,7 +165,7 @@ public final class MigrationManager {
             if try store.count(matching: request) > 0 {
                 throw QuireError(
                     .alreadyExists,
-                    "“\(store.path ?? store.identity.uuid)” has objects already; migrate to a new store.",
+                    "“\(store.path ?? store.identity.uuid)” already contains objects; migrate to a new store.",
                     entity: entity.name, file: store.path)
             }
         }
@@ -209,7 +209,7 @@ public final class MigrationManager {
     /// Advances the progress, and throws if it was cancelled.
     func advance(_ count: Int) throws {
         if progress.isCancelled {
-            throw QuireError(.cancelled, "The migration was cancelled; the old store is as it was.")
+            throw QuireError(.cancelled, "The migration was cancelled; the old store is unchanged.")
         }
         progress.completedUnitCount += Int64(count)
     }

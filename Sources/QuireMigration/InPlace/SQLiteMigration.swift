@@ -53,7 +53,8 @@ struct SQLiteMigration {
         let path = FileSystem.absolute(path)
         if options.isReadOnly {
             throw QuireError(
-                .readOnly, "“\(path)” cannot be migrated for reading only; open it for writing.",
+                .readOnly,
+                "“\(path)” cannot be migrated read-only; open it for writing.",
                 file: path)
         }
         try FileSystem.requireStoreFile(at: path)
@@ -66,7 +67,7 @@ struct SQLiteMigration {
             if connection.isReadOnly {
                 throw QuireError(
                     .readOnly,
-                    "“\(path)” cannot be written, so it cannot be migrated; change its permissions.",
+                    "“\(path)” is not writable, so it cannot be migrated; change its permissions.",
                     file: path)
             }
             // Indexes are built from many rows at once, which would all be in memory.

@@ -106,7 +106,7 @@ struct MappingModelFile {
         }
         throw QuireError(
             .incompatibleModel,
-            "“\(path)” maps \(which) “\(name ?? "a model that it does not name")”, which is none of the versions: "
+            "“\(path)” maps \(which) “\(name ?? "an unnamed model")”, which is not one of the versions: "
                 + versions.names.joined(separator: ", ") + ".",
             file: path, underlying: damage)
     }
@@ -273,7 +273,7 @@ struct MappingExpressionArchive {
     private func unsupported(_ object: KeyedArchive.Object) -> QuireError {
         QuireError(
             .unsupported,
-            "“\(archive.name)” has an expression (\(object.className)) that is not understood; map it by a policy.",
+            "“\(archive.name)” has an expression (\(object.className)) that is not supported; use a policy.",
             file: archive.name)
     }
 }

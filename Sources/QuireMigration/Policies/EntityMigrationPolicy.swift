@@ -192,7 +192,7 @@ public final class MigrationObject {
         if objects.count > 1 && !found.isToMany {
             throw QuireError(
                 .validation,
-                "“\(entity.name).\(relationship)” takes one object, not \(objects.count).",
+                "“\(entity.name).\(relationship)” allows only one object, not \(objects.count).",
                 entity: entity.name, property: relationship)
         }
         connected.insert(found.index)
@@ -208,7 +208,7 @@ public final class MigrationObject {
 
     private func unknown(_ key: String) -> QuireError {
         QuireError(
-            .unknownKey, "“\(entity.name)” of the new model has no such property “\(key)”.",
+            .unknownKey, "“\(entity.name)” of the new model has no property “\(key)”.",
             entity: entity.name, property: key)
     }
 }

@@ -173,7 +173,7 @@ public struct StagedMigration: Sendable {
             guard let carried = examination.carriedModel else {
                 throw QuireError(
                     .incompatibleModel,
-                    "“\(path)” has none of the models of the stages, and does not carry its own.",
+                    "“\(path)” does not match any stage's model and does not contain its own.",
                     file: path)
             }
             (current, stage, progress) = (carried, 0, .begun)

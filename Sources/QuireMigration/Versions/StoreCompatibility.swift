@@ -228,7 +228,7 @@ public struct MigrationPath: Sendable {
         guard let destination = versions[name] else {
             throw QuireError(
                 .notFound,
-                "There is no version “\(name)”; there are: \(versions.keys.sorted().joined(separator: ", "))."
+                "The version “\(name)” does not exist; the versions are: \(versions.keys.sorted().joined(separator: ", "))."
             )
         }
         var failure: QuireError?
@@ -277,7 +277,7 @@ public struct MigrationPath: Sendable {
         throw failure
             ?? QuireError(
                 .incompatibleModel,
-                "There is no mapping to “\(name)”; give one, or let it be inferred.")
+                "No mapping to “\(name)” was found; specify one, or allow inferred mappings.")
     }
 }
 

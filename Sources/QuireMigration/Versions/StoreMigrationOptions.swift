@@ -92,9 +92,9 @@ public struct StoreMigrationOptions: Sendable {
                 .incompatibleModel,
                 "“\(path)” was created with another version of the model; \(what).", file: path)
         }
-        guard migratesAutomatically else { throw fail("migrate it before it is opened") }
+        guard migratesAutomatically else { throw fail("migrate it before you open it") }
         guard let source = try source() else {
-            throw fail("which one is not known: give the versions that there are")
+            throw fail("that version is unknown; specify the existing versions")
         }
         var versions = versions
         let name = versions.first { $0.value == model }?.key ?? "the model"
@@ -141,7 +141,7 @@ extension SQLiteStore {
             return try open(at: path, model: model, options: options)
         } catch var error as QuireError where isMigrated {
             error.message =
-                "“\(path)” has been migrated, but it cannot be opened: \(error.message)"
+                "“\(path)” has been migrated, but cannot be opened: \(error.message)"
             throw error
         }
     }
@@ -174,7 +174,7 @@ extension SQLiteStore {
                 try run.run()
             } catch var error as QuireError where index > 0 {
                 error.message =
-                    "“\(path)” has been migrated to \(steps[index - 1].name), and no further: \(error.message)"
+                    "“\(path)” has been migrated to \(steps[index - 1].name), but no further: \(error.message)"
                 throw error
             }
         }
