@@ -52,7 +52,7 @@ public struct AttributeDescription: Sendable, Hashable {
     /// The user info: arbitrary keys and values.
     public var userInfo: [String: PropertyListValue] = [:]
 
-    /// Describes an attribute; set what differs from the defaults afterwards.
+    /// Describes an attribute with default settings.
     public init(name: String, type: AttributeType) {
         self.name = name
         self.type = type

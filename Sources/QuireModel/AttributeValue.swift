@@ -153,7 +153,7 @@ extension AttributeValue {
     /// The value's text in the form that ``init(parsing:as:)`` reads back; `nil` for null and for values without a text: a
     /// composite, a NaN date, or a value in an unreadable file.
     ///
-    /// A value of another type, which no object holds, is formatted by its actual type.
+    /// A value of another type, which no object contains, is formatted by its actual type.
     public func text(as type: AttributeType) -> String? {
         switch self {
         case .null, .composite: nil

@@ -175,7 +175,7 @@ enum ClassBinding {
 // MARK: - Classes of a model
 
 extension ManagedObjectModel {
-    /// Makes the model declared by classes, and binds it to them.
+    /// Creates the model declared by classes, and binds it to them.
     ///
     /// ```swift
     /// let model = try ManagedObjectModel(classes: [Book.self])      // Includes Author, Book's destination.
@@ -184,8 +184,8 @@ extension ManagedObjectModel {
     /// Superclasses that declare entities are included, and so are the destinations of relationships. A relationship without
     /// a named inverse gets the one that names it as its inverse.
     ///
-    /// - Throws: ``QuireError`` with code `invalidModel`, naming class and property; with ``QuireError/failures`` if
-    ///   there are several.
+    /// - Throws: ``QuireError`` with code `invalidModel`, naming class and property; with ``QuireError/failures`` for
+    ///   several errors.
     public init(classes: [any EntityClass.Type]) throws {
         var assembly = ModelAssembly()
         self.init(entities: try assembly.entities(of: classes))
@@ -195,7 +195,7 @@ extension ManagedObjectModel {
 
     /// Makes objects of an entity, and of its sub-entities without a class binding, instances of a class.
     ///
-    /// ``layout()``, hence every store opened with the model, checks that the class fits the entity.
+    /// ``layout()``, hence every store opened with the model, checks that the class matches the entity.
     ///
     /// - Throws: ``QuireError`` with code `unknownEntity`, listing the existing entities.
     public mutating func bind(_ objectClass: any EntityClass.Type, to entityName: String) throws {

@@ -65,7 +65,7 @@ public struct ManagedObjectID: Sendable {
     /// The name of the object's entity.
     public var entityName: String { store.entityName(of: entityNumber) }
 
-    /// The UUID of the store that holds the object; `nil` for a temporary identifier.
+    /// The UUID of the store that contains the object; `nil` for a temporary identifier.
     public var storeUUID: String? { isTemporaryID ? nil : store.uuid(of: bits) }
 
     /// `Entity/p12`, which names the object within its store, or `Entity/t12` for a temporary identifier. An object of an
@@ -238,7 +238,7 @@ extension CodingUserInfoKey {
 /// let id = try decoder.decode(ManagedObjectID.self, from: data)
 /// ```
 extension ManagedObjectID: Codable {
-    /// Encodes the URI; that of the permanent identifier, if the object was saved since.
+    /// Encodes the URI of the identifier, or of the permanent identifier if the object was saved since.
     ///
     /// - Throws: ``QuireError`` with code `invalidState` if the identifier is temporary, because it is meaningless
     ///   elsewhere.
@@ -284,7 +284,7 @@ package struct ObjectIDRuns: Sequence, Sendable {
     /// The number of identifiers.
     package private(set) var count = 0
 
-    /// Makes a list of identifiers.
+    /// Creates a list of identifiers.
     package init(_ objectIDs: some Sequence<ManagedObjectID> = EmptyCollection()) {
         for objectID in objectIDs { append(objectID) }
     }

@@ -38,7 +38,7 @@ public struct ModelDifference: Sendable, Hashable {
 
     /// The differences, sorted by entity name, the entity itself first.
     public let changes: [Change]
-    /// Whether the stored data differ, so that a store of the first model must be migrated to the second.
+    /// Whether the stored data differs, so a store of the first model must be migrated to the second.
     public let changesStores: Bool
 
     /// Compares two models, predicates as texts; public as `init(from:to:)`, in a higher layer that parses them.

@@ -4,7 +4,7 @@ extension ManagedObjectModel {
     /// Validates the model's consistency.
     ///
     /// ``layout()`` calls it and relies on it. Every contradiction is reported, not only the first. A model read from a file
-    /// is not validated until then, so that a faulty one can be shown and repaired.
+    /// is not validated until then, so a faulty model can be shown and repaired.
     ///
     /// Allowed, as in Xcode and Core Data: relationships without an inverse, optional relationships with a minimum count, a
     /// to-one relationship whose named to-one inverse is paired with another relationship (it is treated as having no
@@ -12,7 +12,7 @@ extension ManagedObjectModel {
     /// saved with it).
     ///
     /// - Throws: ``QuireError`` with code `invalidModel`, naming entity and property; with ``QuireError/failures``
-    ///   if there are several.
+    ///   for several errors.
     public func validate() throws {
         var validation = ModelValidation(self)
         validation.checkModel()

@@ -204,7 +204,7 @@ public struct RelationshipDescription: Sendable, Hashable {
     /// The user info: arbitrary keys and values.
     public var userInfo: [String: PropertyListValue] = [:]
 
-    /// Describes a to-one relationship; set what differs from the defaults afterwards.
+    /// Describes a to-one relationship with default settings.
     public init(name: String, destination: String, inverse: String? = nil) {
         self.name = name
         self.destinationEntityName = destination

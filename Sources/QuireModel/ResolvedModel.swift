@@ -23,7 +23,7 @@ public final class ResolvedModel: Sendable {
         numbers[name].map { entities[$0 - 1] }
     }
 
-    /// The entity bound to a class; `nil` if there is none, or more than one.
+    /// The entity bound to a class; `nil` unless exactly one is.
     public func entity(of objectClass: any EntityClass.Type) -> ResolvedEntity? {
         guard let number = classNumbers[ObjectIdentifier(objectClass)], number > 0 else {
             return nil
@@ -61,7 +61,7 @@ public final class ResolvedModel: Sendable {
 
     /// Resolves a model.
     ///
-    /// - Throws: ``QuireError`` with code `invalidModel` if ``ManagedObjectModel/validate()`` fails, or a class does not fit
+    /// - Throws: ``QuireError`` with code `invalidModel` if ``ManagedObjectModel/validate()`` fails, or a class does not match
     ///   its bound entity.
     public init(_ model: ManagedObjectModel) throws {
         try model.validate()
@@ -262,7 +262,7 @@ public final class ResolvedModel: Sendable {
 extension ManagedObjectModel {
     /// Resolves inheritance and inverses.
     ///
-    /// - Throws: ``QuireError`` with code `invalidModel` if ``validate()`` fails, or a class does not fit its bound entity.
+    /// - Throws: ``QuireError`` with code `invalidModel` if ``validate()`` fails, or a class does not match its bound entity.
     public func layout() throws -> ResolvedModel { try ResolvedModel(self) }
 }
 

@@ -104,7 +104,7 @@ extension ExternalData {
 
     /// Copies the bytes durably to the file of a URL; see ``copy(to:replacing:)-(String,_)``.
     ///
-    /// - Throws: ``QuireError`` with code `invalidValue` if the URL is not that of a file, or as that method.
+    /// - Throws: ``QuireError`` with code `invalidValue` if the URL is not a file URL, or as that method.
     public func copy(to url: URL, replacing: Bool = false) throws {
         try copy(to: FileSystem.path(of: url), replacing: replacing)
     }

@@ -86,7 +86,7 @@ public final class ExternalData: Sendable {
         return URL(fileURLWithPath: location.path)
     }
 
-    /// The path of the file, if there is one.
+    /// The path of the file, if the value has one.
     public var path: String? { file?.path }
 
     package var file: ExternalDataFile? {
@@ -175,7 +175,7 @@ public final class ExternalData: Sendable {
     /// Verifies the bytes against the saved digest.
     ///
     /// - Returns: `false` if the store has recorded no digest.
-    /// - Complexity: O(*n*) in the bytes, of which one block at a time is in memory.
+    /// - Complexity: O(*n*) in the bytes; one block at a time is in memory.
     /// - Throws: ``QuireError`` with code `invalidFormat`, naming object, attribute and file, if they differ; or as
     ///   ``data()``.
     @discardableResult public func verify() throws -> Bool {
