@@ -15,18 +15,18 @@ extension ManagedObjectModel {
     ///
     /// - Parameters:
     ///   - name: The file's name, without its extension.
-    ///   - bundle: The bundle; by default the program's own. `Bundle.module` is that of a target of a Swift package.
-    /// - Throws: ``QuireError`` with code `notFound`, saying where it was looked for; `invalidState` if several resource
+    ///   - bundle: The bundle; by default the main bundle. `Bundle.module` is the bundle of a Swift package target.
+    /// - Throws: ``QuireError`` with code `notFound`, listing the searched places; `invalidState` if several resource
     ///   bundles beside the program have one of the name; or as ``init(contentsOf:)-(String)``.
     public init(named name: String, bundle: Bundle = .main) throws {
         self = try ManagedObjectModel(
             contentsOf: ModelSearch(bundle: bundle).path(ofModelNamed: name))
     }
 
-    /// Merges all models among the resources of bundles, as ``merging(_:)`` does; `nil` if there are none.
+    /// Merges all models among the resources of bundles, as ``merging(_:)`` does; `nil` if the bundles contain no model.
     ///
-    /// They are looked for as by ``init(named:bundle:)``. Of several files of one name in a folder the first of those forms is
-    /// taken.
+    /// The search is that of ``init(named:bundle:)``. Of several files with one name in a folder, the first of those forms is
+    /// used.
     ///
     /// - Parameter bundles: The bundles; `nil` for the program's own.
     /// - Throws: ``QuireError`` with code `invalidModel` if they have different entities of the same name, or as

@@ -33,7 +33,7 @@ public struct ModelVersions: Sendable, Hashable {
 
     /// Lists the versions in the folder of a URL; see ``init(contentsOf:)-(String)``.
     ///
-    /// - Throws: ``QuireError`` with code `invalidValue` if the URL is not that of a file, or as that initializer.
+    /// - Throws: ``QuireError`` with code `invalidValue` if the URL is not a file URL, or as that initializer.
     public init(contentsOf url: URL) throws {
         try self.init(contentsOf: FileSystem.path(of: url))
     }
