@@ -14,7 +14,7 @@ public struct SaveConflicts: Error, Sendable {
     /// No conflicts.
     public init() {}
 
-    /// Whether there are no conflicts.
+    /// Whether the save has no conflicts.
     public var isEmpty: Bool { objects.isEmpty && constraints.isEmpty }
 
     /// The error to throw, with one failure per conflict.
@@ -38,7 +38,7 @@ extension QuireError {
 
 /// An optimistic-lock failure: an object of a save that was changed or deleted elsewhere since it was read.
 ///
-/// The store describes what it has; the saving context adds its own values and changes.
+/// The store describes its state; the saving context adds its own values and changes.
 public struct MergeConflict: Sendable {
     /// The operation of the change set on the object.
     public enum Change: Sendable {
