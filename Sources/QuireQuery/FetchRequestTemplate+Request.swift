@@ -9,7 +9,7 @@ extension FetchRequestTemplate {
         get throws { try predicateFormat.map { try QueryPredicate(format: $0) } }
     }
 
-    /// The order, most significant first. Only errors of a fetch tell whether a sort expression can be parsed.
+    /// The order, most significant first. Sort expressions are parsed, and may fail, only when fetching.
     public var sortOrderings: [SortOrdering] {
         get {
             sortKeys.map {

@@ -34,7 +34,7 @@ public struct BatchInsertRequest {
     /// The kind of result.
     public var resultType = BatchResultType.statusOnly
     /// Whether the request fails (`constraintConflict`) if a row has the unique values of a stored object, instead of updating
-    /// that object as the context's merge policy says.
+    /// that object according to the context's merge policy.
     public var failsOnConstraintConflict = false
     /// The rows, if they were given as a list.
     public let objectsToInsert: [[String: AttributeValue]]?
@@ -96,7 +96,7 @@ public enum BatchResultType: Sendable, Hashable, CaseIterable {
 
 // MARK: - Updates
 
-/// Updates attributes of all objects that satisfy a condition, directly in the store, without fetching any of them.
+/// Updates attributes of all objects that satisfy a condition, directly in the store, without fetching them.
 ///
 /// ```swift
 /// var request = BatchUpdateRequest(entityName: "Book")
@@ -105,8 +105,8 @@ public enum BatchResultType: Sendable, Hashable, CaseIterable {
 /// try context.execute(request)
 /// ```
 ///
-/// A value is a constant or is computed from the object's state before the request. It must fit the attribute and satisfy
-/// the model's rules for it; validation predicates and class validation are not run. Relationships, derived and transient
+/// A value is a constant or is computed from the object's state before the request. It must have the type of the attribute and
+/// satisfy the model's rules for it; validation predicates and class validation are not run. Relationships, derived and transient
 /// attributes cannot be set. The objects' versions are incremented.
 public struct BatchUpdateRequest: Sendable, Hashable {
     /// The author of the request, for persistent history.
@@ -214,7 +214,7 @@ extension BatchUpdateRequest {
 
 // MARK: - Deletions
 
-/// Deletes objects directly in the store, without fetching any of them, applying the model's delete rules:
+/// Deletes objects directly in the store, without fetching them, applying the model's delete rules:
 ///
 /// - destinations of a cascade relationship are deleted too, recursively,
 /// - nullified objects lose their reference; the request fails if it is required or violates a minimum count,
@@ -290,7 +290,7 @@ public struct BatchResult: Sendable, Hashable {
     /// ``ManagedObjectContext/mergeChanges(fromRemoteContextSave:into:)-(_,[ManagedObjectContext])``.
     public let changes: ObjectIDChanges
 
-    /// Makes a result.
+    /// Creates a result.
     public init(count: Int, changes: ObjectIDChanges = ObjectIDChanges()) {
         self.count = count
         self.changes = changes

@@ -120,7 +120,7 @@ extension PredicateExpressions {
         /// The text to search for.
         public let other: Other
 
-        /// Makes a node of two operands.
+        /// Creates a node with two operands.
         public init(root: Root, other: Other) {
             self.root = root
             self.other = other
@@ -160,7 +160,7 @@ extension PredicateExpressions {
         /// The text on the right.
         public let other: Other
 
-        /// Makes a node of two operands.
+        /// Creates a node with two operands.
         public init(root: Root, other: Other) {
             self.root = root
             self.other = other

@@ -50,7 +50,7 @@ public struct FetchedDictionary: Sendable, Hashable {
 
     /// The value of a column.
     ///
-    /// Traps if there is no such column.
+    /// Traps if the column does not exist.
     public subscript(name: String) -> AttributeValue {
         guard let index = names.firstIndex(of: name) else {
             preconditionFailure(
