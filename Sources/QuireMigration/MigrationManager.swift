@@ -39,21 +39,21 @@ public final class MigrationManager {
     /// Gives the bytes of a draft of unsaved changes the names of the new model; `nil` if that cannot be done.
     var draftMigration: StoreMigrationOptions.DraftMigration?
 
-    /// Makes a manager.
+    /// Creates a manager.
     ///
     /// - Parameter mappingModel: The mapping from the old model to the new one; `nil` to infer it.
     public init(mappingModel: MappingModel? = nil) { self.mappingModel = mappingModel }
 
     /// Migrates all objects of a store to another one, which must be empty.
     ///
-    /// The migration is atomic. If the old store keeps a history and the new one can, the new one begins a history of its own
-    /// with the insertion of all objects; tokens of the old one say nothing about it.
+    /// The migration is atomic. If the old store keeps a history and the new one can, its history begins with
+    /// the insertion of all objects; tokens of the old store do not apply to it.
     ///
     /// - Parameters:
     ///   - source: The old store. It must not be saved to meanwhile.
     ///   - destination: The new store.
     /// - Complexity: O(*n*) in objects and members of their relationships.
-    /// - Throws: ``QuireError`` with code `incompatibleModel` if the mapping cannot be inferred or does not fit the models,
+    /// - Throws: ``QuireError`` with code `incompatibleModel` if the mapping cannot be inferred or does not match the models,
     ///   `removalDenied`, `validation`, `constraintConflict`, `cancelled`, `outOfSpace`, `readOnly`, `invalidFormat` if large
     ///   values fail verification, `alreadyExists` if the new store is not empty, or `storeUnavailable`.
     public func migrateStore(

@@ -167,13 +167,13 @@ struct MappingModelFile {
 }
 
 extension CustomMapping {
-    /// Reads a mapping model of Xcode's.
+    /// Reads an Xcode mapping model.
     ///
     /// - Parameters:
     ///   - path: A `.xcmappingmodel` folder.
     ///   - versions: The versions of the model, two of which it maps between.
     /// - Throws: ``QuireError`` with code `notFound`, `invalidFormat`, `incompatibleModel` if it maps between other models,
-    ///   or `unsupported` if it has an expression that is not understood.
+    ///   or `unsupported` if it has an unsupported expression.
     public init(contentsOf path: String, among versions: ModelVersions) throws {
         let file = try MappingModelFile(contentsOf: path)
         let source = try file.sourceModel(among: versions)

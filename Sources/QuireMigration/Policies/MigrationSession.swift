@@ -46,7 +46,7 @@ public final class MigrationSession {
 
     // MARK: - Making objects
 
-    /// Makes a new object.
+    /// Creates a new object.
     ///
     /// - Throws: ``QuireError`` with code `unknownEntity`, `unsupported` if the entity is abstract, or as
     ///   ``MigrationObject/setValue(_:for:)``.

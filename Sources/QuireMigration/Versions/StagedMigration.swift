@@ -85,13 +85,13 @@ public struct StagedMigration: Sendable {
     /// The key of the record of a stage that is incomplete although the store has its model.
     private static let record = "QuireMigrationStage"
 
-    /// Makes a migration of stages.
+    /// Creates a migration from stages.
     public init(_ stages: [MigrationStage]) { self.stages = stages }
 
     /// Migrates a store that is not open.
     ///
     /// - Throws: As ``MigrationManager/migrateStore(from:to:)``, with code `incompatibleModel` if the store has none of the
-    ///   models, `invalidModel` if a stage with a handler has two models that a store cannot tell apart, and errors of the
+    ///   models, `invalidModel` if a stage with a handler has two indistinguishable models, and errors of the
     ///   handlers.
     public func migrateStore(
         at path: String, options: SQLiteStoreOptions = SQLiteStoreOptions()

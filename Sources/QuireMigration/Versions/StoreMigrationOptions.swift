@@ -14,7 +14,7 @@ public struct StoreMigrationOptions: Sendable {
     public var infersMappingModel = true
     /// Custom mappings.
     public var mappings: [CustomMapping] = []
-    /// The possible models of the store, by name. A store that carries its model needs none.
+    /// The possible models of the store, by name. Not required for a store that contains its model.
     public var versions: [String: ManagedObjectModel] = [:]
     /// Factories for the policies in mappings.
     public var policies: [String: @Sendable () -> EntityMigrationPolicy] = [:]
@@ -27,10 +27,10 @@ public struct StoreMigrationOptions: Sendable {
     /// Custom mappings are not checked: they, and their policies, may remove any data that they do not name.
     public var allowsRemoval = false
     /// The path of a copy of the store, with its external data, written before the migration; `nil` for none. It must not
-    /// exist yet; ``copyPath(beside:date:)`` makes a path. If the migration fails the copy is removed.
+    /// exist yet; ``copyPath(beside:date:)`` returns a path. If the migration fails the copy is removed.
     public var copyPath: String?
     /// The progress of the migration, in steps from one version of the model to the next. Cancelling it makes the migration fail
-    /// with code `cancelled`; the running step is undone then. Each migration needs another one.
+    /// with code `cancelled`; the running step is undone then. Use a new one for each migration.
     public var progress: Progress?
     /// Whether a document keeps a version before it is migrated.
     public var keepsVersion = true
