@@ -1,6 +1,6 @@
 public import Quire
 
-/// Makes a class the class of an entity: declares the entity, and gives its properties accessors.
+/// Declares an entity with a class, and generates accessors for its properties.
 ///
 /// ```swift
 /// @Entity final class Book: ManagedObject {
@@ -12,7 +12,7 @@ public import Quire
 ///     @Relationship var tags: Set<Tag>                                                       // Without one.
 /// }
 ///
-/// let model = try ManagedObjectModel(classes: [Book.self])      // And what Book leads to.
+/// let model = try ManagedObjectModel(classes: [Book.self])      // With the destinations of Book.
 /// let book = Book(context: context)
 /// book.title = "Emma"
 /// let books = try context.fetch(Book.self)
@@ -26,7 +26,7 @@ public import Quire
 ///
 /// - Parameters:
 ///   - name: The entity's name, if it is not the class's.
-///   - abstract: Whether there are objects of sub-entities only.
+///   - abstract: Whether only sub-entities have objects.
 ///   - renamingIdentifier: The name the entity had in an earlier version of the model.
 ///   - unique: Sets of names of properties whose values together no two objects may share.
 ///   - indexes: Sets of names of properties to index together.
@@ -103,7 +103,7 @@ public macro Attribute(
 public macro Composite(name: String? = nil) =
     #externalMacro(module: "QuireMacrosPlugin", type: "CompositeMacro")
 
-/// Makes a property of a class with `@Entity` a fetched property of its entity: what a request finds when it is read first.
+/// Makes a property of a class with `@Entity` a fetched property of its entity: the results of a request on first access.
 /// The objects stay the same until their owner is refreshed; see `ManagedObject.fetchedObjects(_:)`.
 ///
 /// ```swift
