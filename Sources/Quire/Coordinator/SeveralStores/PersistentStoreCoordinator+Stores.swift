@@ -21,13 +21,13 @@ extension PersistentStoreCoordinator {
         url.isFileURL ? persistentStore(at: url.path) : nil
     }
 
-    /// Opens a store and adds it; creates it if there is none at the path.
+    /// Opens a store and adds it; creates it if the path does not exist.
     ///
     /// On an error the coordinator's stores are unchanged. May be called from any thread; it opens files, so not from the main
     /// queue if they are large.
     ///
-    /// - Throws: ``QuireError`` with code `invalidModel` if the model has no such configuration, or a relationship's
-    ///   destination is outside of it; `incompatibleModel`, `invalidFormat`, `notFound`, `readOnly`, `locked` or
+    /// - Throws: ``QuireError`` with code `invalidModel` if the configuration does not exist, or does not contain the
+    ///   destination of a relationship; `incompatibleModel`, `invalidFormat`, `notFound`, `readOnly`, `locked` or
     ///   `storeUnavailable`; `unsupported` if the type is not registered, `alreadyExists` if the coordinator has the store.
     @discardableResult
     public func addPersistentStore(
@@ -52,7 +52,7 @@ extension PersistentStoreCoordinator {
     ///
     /// - Parameters:
     ///   - type: The kind of store.
-    ///   - configuration: The configuration of the model whose entities' objects the store keeps; `nil` for all entities.
+    ///   - configuration: The configuration of the model whose entities the store contains; `nil` for all entities.
     ///   - url: The URL of its file; `nil` for a store in memory.
     ///   - options: The options of a SQLite store.
     @discardableResult
@@ -129,7 +129,8 @@ extension PersistentStoreCoordinator {
     /// Removes a store and closes it. Values of its objects that contexts have read are kept; further reads and saves of them
     /// throw.
     ///
-    /// - Throws: ``QuireError`` with code `notFound` if the coordinator has no such store, or the errors of closing it.
+    /// - Throws: ``QuireError`` with code `notFound` if the store does not belong to the coordinator, or the errors of closing
+    ///   it.
     public func remove(_ store: any PersistentStore) throws {
         guard persistentStores.contains(where: { $0 === store }) else { throw Self.noMember(store) }
         post(Self.storesWillChangeNotification, [.removed: [store]])
@@ -151,7 +152,7 @@ extension PersistentStoreCoordinator {
     ///   - store: A store of the coordinator.
     ///   - given: The options for opening; its path is ignored.
     /// - Returns: The new store object.
-    /// - Throws: ``QuireError`` with code `notFound` if the coordinator has no such store or there is no file,
+    /// - Throws: ``QuireError`` with code `notFound` if the store does not belong to the coordinator or the file does not exist,
     ///   `incompatibleModel` if the file is another store, or the errors of opening it. Then the coordinator keeps the old
     ///   store.
     @discardableResult
@@ -371,11 +372,11 @@ extension PersistentStoreCoordinator {
     ///
     /// - Parameters:
     ///   - store: A store of the coordinator.
-    ///   - description: The path, where there must be no file yet, the type and the options. The configuration is that of the
-    ///     old store, and the class of protection too, unless the description has another.
-    /// - Throws: ``QuireError`` with code `notFound` if the coordinator has no such store, and the errors of
+    ///   - description: The path, which must not exist yet, the type and the options. The configuration is that of the
+    ///     old store, and so is the protection class, unless the description has another.
+    /// - Throws: ``QuireError`` with code `notFound` if the store does not belong to the coordinator, and the errors of
     ///   ``StoreFile/convert(to:type:model:allowsRemoval:fileProtection:protectionDomain:progress:)-(String,_,_,_,_,_,_)`` and
-    ///   ``addPersistentStore(_:)``. Then the coordinator keeps the old store, and there is no new one.
+    ///   ``addPersistentStore(_:)``. Then the coordinator keeps the old store, and no new store is created.
     @discardableResult
     public func migratePersistentStore(
         _ store: any PersistentStore, to description: PersistentStoreDescription

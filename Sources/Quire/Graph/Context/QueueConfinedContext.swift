@@ -4,7 +4,7 @@ internal import QuireStore
 /// Access to a context from any queue, on the context's own queue.
 ///
 /// A context can only be reached within the closures of ``perform(schedule:_:)`` and ``performAndWait(_:)``. Pass identifiers
-/// and values in and out, never objects; the compiler refuses those.
+/// and values in and out, never objects; the compiler rejects objects.
 ///
 /// ```swift
 /// let titles = try await background.perform { context in

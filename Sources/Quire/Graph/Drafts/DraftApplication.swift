@@ -259,7 +259,7 @@ extension ManagedObjectContext {
     /// conflict. Changes whose entity, property or object no longer exists are omitted.
     ///
     /// - Returns: The omissions.
-    /// - Complexity: O(*n*) in the changes; the saved objects concerned are read together.
+    /// - Complexity: O(*n*) in the changes; the affected saved objects are read together.
     /// - Throws: Read errors of the store; then nothing has changed.
     @discardableResult
     public func apply(_ draft: ObjectDraft) throws -> [ObjectDraft.Omission] {

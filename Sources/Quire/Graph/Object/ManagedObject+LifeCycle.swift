@@ -118,7 +118,7 @@ extension ManagedObjectContext {
 // MARK: - Validation
 
 extension ManagedObject {
-    /// Checks the object as a save would if all of it had changed.
+    /// Validates the object as a save would if all its properties had changed.
     ///
     /// - Throws: ``QuireError`` with code `validation`, or `deleteDenied` for a deleted object.
     public final func validate() throws {

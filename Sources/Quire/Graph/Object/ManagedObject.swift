@@ -117,8 +117,8 @@ open class ManagedObject: EntityClass {
     /// Inserts a new object of an entity, for classes that several entities have.
     ///
     /// - Throws: ``QuireError`` with code `unknownEntity` if the context's model has no entity of that name, `invalidValue` if it
-    ///   is abstract or its objects are of another class, or `invalidState` if the context is that of a document which is
-    ///   closed.
+    ///   is abstract or its objects are of another class, or `invalidState` if the context belongs to a closed
+    ///   document.
     public convenience init(
         entity: EntityDescription, insertInto context: ManagedObjectContext
     ) throws {
@@ -189,7 +189,7 @@ open class ManagedObject: EntityClass {
     ///
     /// A save calls it for every attribute and to-one relationship of a new object, and every changed one of other objects; an
     /// element of a composite has a dotted key. An error thrown by an override becomes a failure that names the object and the
-    /// property; an error that is no ``QuireError`` is its ``QuireError/underlying`` one.
+    /// property; any other error than a ``QuireError`` becomes its ``QuireError/underlying`` error.
     ///
     /// ```swift
     /// override func validateValue(_ value: inout AttributeValue, forKey key: String) throws {
@@ -438,7 +438,7 @@ extension QueryPredicate {
     ///
     /// - Complexity: The predicate is resolved once per entity, unless it depends on the time.
     /// - Throws: As a fetch: ``QuireError`` with code `invalidQuery` if the predicate is not valid for the object,
-    ///   `unknownKey` if a property is missing, `unsupported`; `notFound` if the object's context is gone; or an error
+    ///   `unknownKey` if a property is missing, `unsupported`; `notFound` if the object's context no longer exists; or an error
     ///   reading the store.
     public func evaluate(with object: ManagedObject) throws -> Bool {
         try isSatisfied(by: object)
@@ -449,7 +449,7 @@ extension Array where Element: ManagedObject {
     /// The objects sorted by orderings, then by primary key, new objects last.
     ///
     /// - Throws: As a fetch: ``QuireError`` with code `invalidQuery` if a key path traverses a to-many relationship,
-    ///   `unknownKey` or `unsupported`; `notFound` if an object's context is gone; or an error reading the store.
+    ///   `unknownKey` or `unsupported`; `notFound` if an object's context no longer exists; or an error reading the store.
     public func sorted(by orderings: [SortOrdering]) throws -> [Element] {
         try orderings.sorted(self)
     }

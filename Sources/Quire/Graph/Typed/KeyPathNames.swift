@@ -135,7 +135,7 @@ extension EntityDeclaration.Property {
         }
     }
 
-    /// Declares an attribute that holds raw values.
+    /// Declares an attribute with raw values.
     public static func attribute<Value: RawRepresentable>(
         _ name: String, key: String? = nil, _ type: Value.Type, isOptional: Bool,
         default defaultValue: Value? = nil, derived: String? = nil,
