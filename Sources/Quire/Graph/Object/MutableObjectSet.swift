@@ -11,8 +11,8 @@ internal import OrderedCollections
 ///
 /// It does not copy the contents: reads return the current members of the relationship, and an iteration visits the members
 /// at its beginning. Changes set the inverse and can be undone. An object of another entity or context is a
-/// programmer error and traps; one that was deleted, or whose row does not exist, is not added, and reported as the context's
-/// ``ManagedObjectContext/lastFaultError``. Use it on the context's queue.
+/// programmer error and traps; an object that was deleted, or whose row does not exist, is not added, and reported as the
+/// context's ``ManagedObjectContext/lastFaultError``. Use it on the context's queue.
 public struct MutableObjectSet: Sequence {
     private let owner: ManagedObject
     private let relationship: ResolvedEntity.Relationship
