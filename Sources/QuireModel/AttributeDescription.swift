@@ -90,7 +90,7 @@ extension AttributeDescription {
     /// - Parameters:
     ///   - value: The value. ``AttributeValue/null`` is always accepted; see ``validate(_:entity:)``.
     ///   - entity: The entity's name, for the error.
-    /// - Throws: ``QuireError`` with code `invalidValue` if the value does not fit the type.
+    /// - Throws: ``QuireError`` with code `invalidValue` if the value cannot be converted to the type.
     public func coerce(_ value: AttributeValue, entity: String? = nil) throws -> AttributeValue {
         switch (type, value) {
         case (_, .null), (.undefined, _), (.string, .string), (.integer64, .integer),

@@ -157,7 +157,7 @@ extension ManagedObjectModel {
     ) -> QuireError {
         QuireError(
             .invalidModel,
-            "The models have different \(noun) called “\(name)”\(differences); rename one, or make them the same."
+            "The models have different \(noun) named “\(name)”\(differences); rename one, or make them identical."
         )
     }
 

@@ -157,7 +157,7 @@ public enum DeleteRule: Int, Sendable, Hashable, CaseIterable {
     case nullify = 1
     /// The related objects are deleted too.
     case cascade = 2
-    /// Saving fails while there is a related object.
+    /// Saving fails while the relationship has an object.
     case deny = 3
 }
 
