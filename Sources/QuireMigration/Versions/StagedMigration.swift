@@ -29,7 +29,7 @@ public struct MigrationStage: Sendable {
     }
 
     /// A stage with handlers before or after the migration from one model to another by an inferred mapping: for example, to
-    /// fill an attribute that the old model lacks from one that the new model lacks, with an intermediate model that has
+    /// fill a new attribute from an attribute that the new model lacks, through an intermediate model that has
     /// both.
     ///
     /// The models must differ in their version hashes, or in uniqueness constraints; a version hash modifier makes them differ.
