@@ -272,7 +272,7 @@ extension PersistentStore {
     /// Throws `unsupported`.
     public func setMetadata(_ value: PropertyListValue?, forKey key: String) throws {
         throw QuireError(
-            .unsupported, "A store of type \(type.rawValue) does not support application metadata.",
+            .unsupported, "A store of type \(type.rawValue) does not keep application metadata.",
             subject: .init(property: key, file: path))
     }
 

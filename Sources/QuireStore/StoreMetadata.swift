@@ -11,7 +11,7 @@ public import QuireSystem
 public struct StoreMetadata: Sendable, Hashable {
     /// The store's UUID.
     public let storeUUID: String
-    /// All of it by key, without the UUID.
+    /// The values by key, without the UUID.
     public package(set) var values: [String: PropertyListValue]
 
     /// Core Data's keys, and ours.
