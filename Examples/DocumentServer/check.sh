@@ -140,7 +140,7 @@ Picnic.checklist
 # what is missing or taken
 {"code":"notFound","message":"“None.checklist” does not exist."}
 404
-{"code":"notFound","message":"There is no object Item/p9."}
+{"code":"notFound","message":"The object Item/p9 does not exist."}
 404
 {"code":"notFound","message":"There is nothing at “/documents/Picnic/items/x”."}
 404
@@ -159,7 +159,7 @@ Picnic.checklist
 # bodies
 {"code":"badRequest","message":"The body is not an item such as {\"title\": \"Bread\", \"labels\": []}."}
 400
-{"code":"validation","message":"Item/p4: “Item.title” is too short: its length is 0, at least 1 is required.","property":"title"}
+{"code":"validation","message":"Item/p4: “Item.title” is too short: its length is 0, the minimum is 1.","property":"title"}
 422
 413
 {"code":"tooLarge","message":"The body has more than 65536 bytes."}
@@ -181,7 +181,7 @@ Picnic.checklist
 {"code":"preconditionFailed","message":"The item has changed; its ETag is …
 412
 204
-{"code":"notFound","message":"There is no object Item/p2."}
+{"code":"notFound","message":"The object Item/p2 does not exist."}
 404
 # queries
 201

@@ -34,7 +34,7 @@ struct CompositeSyntax {
         if let generics = structure.genericParameterClause {
             context.diagnose(
                 generics, "genericComposite",
-                "a composite has one structure, so that cannot be generic")
+                "a composite has one structure, which cannot be generic")
             return nil
         }
         var elements: [Element] = []
@@ -53,7 +53,7 @@ struct CompositeSyntax {
         if elements.isEmpty {
             context.diagnose(
                 structure.name, "noElements",
-                "a composite needs an element: a stored property of the structure")
+                "a composite requires an element: a stored property of the structure")
             return nil
         }
         name =
@@ -100,7 +100,7 @@ struct CompositeSyntax {
         guard let binding = variable.bindings.first, variable.bindings.count == 1,
             let name = binding.pattern.as(IdentifierPatternSyntax.self)?.identifier.trimmed
         else {
-            context.diagnose(variable, "elements", "declare each element by a “var” of its own")
+            context.diagnose(variable, "elements", "declare each element with a separate “var”")
             return nil
         }
         let specifier = variable.bindingSpecifier
@@ -108,7 +108,7 @@ struct CompositeSyntax {
             context.diagnose(
                 specifier, "constantElement",
                 "“\(name.text)” is the same in all values, so it cannot be an element",
-                fixIt: "Replace “let” by “var”",
+                fixIt: "Replace “let” with “var”",
                 [.replace(specifier, by: TokenSyntax.keyword(.var))])
             return nil
         }
@@ -120,8 +120,8 @@ struct CompositeSyntax {
                 type: TypeSyntax(stringLiteral: "<#type#>"), trailingTrivia: .space)
             context.diagnose(
                 binding, "elementType",
-                "an element needs a type to be written: “var \(name.text): …”",
-                fixIt: "Write the type", [.replace(binding, by: typed)])
+                "an element requires an explicit type: “var \(name.text): …”",
+                fixIt: "Add the type", [.replace(binding, by: typed)])
             return nil
         }
         guard case .one(let wrapped, let isOptional) = PropertySyntax.shape(of: type) else {

@@ -37,7 +37,7 @@ struct EntitySyntax {
         }
         if let generics = declaration.genericParameterClause {
             context.diagnose(
-                generics, "generic", "an entity has one class, so that cannot be generic")
+                generics, "generic", "an entity has one class, which cannot be generic")
             return nil
         }
         self.attribute = attribute
@@ -192,9 +192,9 @@ extension EntitySyntax {
         else { return }
         context.diagnose(
             inverse.keyPath, "circularInverse",
-            "the compiler cannot resolve relationships that name each other by key paths; name the inverse of "
-                + "“\(property.plainName)” by a text, or on one side only",
-            fixIt: "Name it by a text",
+            "the compiler cannot resolve relationships that name each other by key paths; specify the inverse of "
+                + "“\(property.plainName)” as a string, or on one side only",
+            fixIt: "Use a string",
             [.replace(inverse.keyPath, by: ExprSyntax("\(raw: inverse.name)"))])
     }
 
@@ -235,7 +235,7 @@ extension EntitySyntax {
         marked.leadingTrivia = []
         context.diagnose(
             variable, "unmarked",
-            "“\(name)” has no value when an object is made: mark it \(mark), or give it an initial value to keep it "
+            "“\(name)” has no value when an object is created: mark it \(mark), or give it an initial value to keep it "
                 + "in memory only",
             fixIt: "Mark it \(mark)",
             [.replace(variable, by: DeclSyntax("\(raw: mark) \(marked)"))])

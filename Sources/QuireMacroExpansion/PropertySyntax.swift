@@ -163,7 +163,7 @@ extension PropertySyntax {
         if specifier.tokenKind == .keyword(.let) {
             return reject(
                 specifier, "let", "\(title) needs a “var”: the object's values can change",
-                fixIt: "Replace “let” by “var”",
+                fixIt: "Replace “let” with “var”",
                 [.replace(specifier, by: TokenSyntax.keyword(.var))], in: context)
         }
         for modifier in declaration.modifiers
@@ -193,7 +193,7 @@ extension PropertySyntax {
         if !Self.namesOfManagedObject.contains(plainName) { return true }
         return reject(
             binding.pattern, "reservedName",
-            "every managed object has a property “\(plainName)”; give this one a name of its own",
+            "every managed object has a property “\(plainName)”; give this one another name",
             in: context)
     }
 
@@ -205,8 +205,8 @@ extension PropertySyntax {
             }
             return reject(
                 accessors, "computed",
-                "\(title) makes the accessors itself; a computed property, or one with observers, is none "
-                    + "of the entity's",
+                "\(title) generates the accessors; a computed property, or one with observers, cannot be "
+                    + "a property of the entity",
                 fixIt: "Remove “\(title)”", [.replace(declaration, by: unmarked)], in: context)
         }
         return hasFittingDefault(context)
@@ -225,19 +225,21 @@ extension PropertySyntax {
             reason = "a derived attribute is computed, so it has no initial value"
         } else if argument("default") != nil {
             reason =
-                "the initial value of an attribute is its default value, which is given already"
+                "the initial value of an attribute is its default value, which is already specified"
         } else if kind == .fetched {
-            reason = "a fetched property is what its request finds, so it has no initial value"
+            reason =
+                "a fetched property contains the results of its request, so it has no initial value"
         } else if kind == .relationship {
             if initializer.value.is(NilLiteralExprSyntax.self) { return true }
             if initializer.value.as(ArrayExprSyntax.self)?.elements.isEmpty == true { return true }
-            reason = "a new object's relationships lead to nothing; set them in awakeFromInsert()"
+            reason =
+                "a new object has no related objects; set its relationships in awakeFromInsert()"
         } else if Self.isConstant(initializer.value) {
             return true
         } else {
             reason =
                 "the initial value of an attribute is the model's default value, one for all objects, so it must be a "
-                + "literal or a named value; set what is computed in awakeFromInsert()"
+                + "literal or a named value; set computed values in awakeFromInsert()"
         }
         return reject(
             initializer, "initial", reason, fixIt: "Remove the initial value",
@@ -298,14 +300,14 @@ extension PropertySyntax {
                 colon: .colonToken(trailingTrivia: .space),
                 type: TypeSyntax(stringLiteral: "<#type#>"))
             return reject(
-                binding, "type", "\(title) needs a type to be written: “var \(plainName): …”",
-                fixIt: "Write the type", [.replace(binding, by: typed)], in: context)
+                binding, "type", "\(title) requires an explicit type: “var \(plainName): …”",
+                fixIt: "Add the type", [.replace(binding, by: typed)], in: context)
         }
         if let unwrapped = type.as(ImplicitlyUnwrappedOptionalTypeSyntax.self) {
             return reject(
                 type, "unwrapped",
                 "\(title) cannot be “\(type.trimmedDescription)”: its value may be missing",
-                fixIt: "Replace “!” by “?”",
+                fixIt: "Replace “!” with “?”",
                 [
                     .replace(
                         type, by: OptionalTypeSyntax(wrappedType: unwrapped.wrappedType.trimmed))
@@ -332,13 +334,13 @@ extension PropertySyntax {
         let reason: String
         switch shape {
         case .many:
-            reason = "a relationship refers to several objects, and an attribute has one value"
+            reason = "an attribute has one value; use a relationship for several objects"
         case .one(let wrapped, _):
             switch wrapped.kind {
             case .identifierType where wrapped.trimmedDescription == "Any",
                 .tupleType, .functionType, .dictionaryType, .someOrAnyType, .compositionType,
                 .metatypeType, .arrayType, .optionalType, .attributedType:
-                reason = "an attribute has one value of a type that stores keep"
+                reason = "an attribute has one value of a type that stores support"
             default: return true
             }
         }
@@ -362,7 +364,8 @@ extension PropertySyntax {
         case .many(let member, _):
             if member.is(OptionalTypeSyntax.self) {
                 return reject(
-                    type, "optionalMember", "a to-many relationship has no missing members",
+                    type, "optionalMember",
+                    "the members of a to-many relationship are not optional",
                     fixIt: "Remove “?”",
                     [
                         .replace(
@@ -377,7 +380,7 @@ extension PropertySyntax {
             if case .many = PropertySyntax.shape(of: wrapped) {
                 return reject(
                     type, "optionalMany",
-                    "a to-many relationship is never missing; it is empty if it refers to no object",
+                    "a to-many relationship is not optional; it is empty if it refers to no objects",
                     fixIt: "Remove “?”", [.replace(type, by: wrapped)], in: context)
             }
             return isDestination(wrapped, context)
@@ -387,15 +390,15 @@ extension PropertySyntax {
             {
                 return reject(
                     type, "relationshipType",
-                    "“\(type.trimmedDescription)” is not a type for a relationship: use an optional class to lead to "
-                        + "at most one object, a Set to lead to many, or an Array to keep them in order",
+                    "“\(type.trimmedDescription)” is not a type for a relationship: use an optional class for "
+                        + "at most one object, a Set for many, or an Array for ordered objects",
                     in: context)
             }
             guard isDestination(wrapped, context) else { return false }
             return reject(
                 type, "toOne",
-                "a to-one relationship must be optional, because a new object has none yet; use “.required” if "
-                    + "there must be one when it is saved",
+                "a to-one relationship must be optional, because a new object does not refer to one; use “.required” "
+                    + "to require one when it is saved",
                 fixIt: "Make it optional",
                 [.replace(type, by: OptionalTypeSyntax(wrappedType: wrapped))], in: context)
         }
@@ -406,7 +409,7 @@ extension PropertySyntax {
     ) -> Bool {
         guard Self.valueTypes.contains(type.trimmedDescription) else { return true }
         let diagnostic = MacroDiagnostic(
-            "value", "“\(type.trimmedDescription)” is a value and no object")
+            "value", "“\(type.trimmedDescription)” is a value, not an object")
         if kind == .fetched {
             context?.diagnose(type, diagnostic)
             return false
@@ -414,7 +417,7 @@ extension PropertySyntax {
         var mark = attribute
         mark.attributeName = "Attribute"
         context?.diagnose(
-            type, diagnostic, fixIt: "Replace “@Relationship” by “@Attribute”",
+            type, diagnostic, fixIt: "Replace “@Relationship” with “@Attribute”",
             [.replace(attribute, by: mark)])
         return false
     }
@@ -488,7 +491,7 @@ extension PropertySyntax {
         _ context: some MacroExpansionContext
     ) -> PropertySyntax? {
         guard let property = PropertySyntax(declaration) else {
-            context.diagnose(node, "noProperty", "this is for a property with a name of its own")
+            context.diagnose(node, "noProperty", "this macro requires a single named property")
             return nil
         }
         let owner = context.lexicalContext.first?.as(ClassDeclSyntax.self)
@@ -496,7 +499,7 @@ extension PropertySyntax {
             context.diagnose(
                 node, "noEntity",
                 "@\(property.kind.rawValue) is for properties of a class marked @Entity"
-                    + (owner.map { "; mark \($0.name.text) so" } ?? ""))
+                    + (owner.map { "; mark \($0.name.text) @Entity" } ?? ""))
             return nil
         }
         return property.isSound(in: context) ? property : nil

@@ -1,6 +1,6 @@
 public import Quire
 
-/// Makes a class the class of an entity: declares the entity, and gives its properties accessors.
+/// Declares the entity of a class, and generates accessors for its properties.
 ///
 /// ```swift
 /// @Entity final class Book: ManagedObject {
@@ -12,55 +12,54 @@ public import Quire
 ///     @Relationship var tags: Set<Tag>                                                       // Without one.
 /// }
 ///
-/// let model = try ManagedObjectModel(classes: [Book.self])      // And what Book leads to.
+/// let model = try ManagedObjectModel(classes: [Book.self])      // With the destinations of Book.
 /// let book = Book(context: context)
 /// book.title = "Emma"
 /// let books = try context.fetch(Book.self)
 /// ```
 ///
-/// The class may be bound to an entity of a model that comes from elsewhere, too; see
-/// `ManagedObjectModel.bind(classes:)`.
+/// The class can also be bound to an entity of another model; see `ManagedObjectModel.bind(classes:)`.
 ///
-/// A class that inherits from another with `@Entity` is of a sub-entity. It need not be final, and may have methods,
-/// computed properties, and stored properties with initial values; these live in memory only.
+/// A class that inherits from another with `@Entity` declares a sub-entity. It need not be final, and can have methods,
+/// computed properties, and stored properties with initial values, which are kept in memory only.
 ///
 /// - Parameters:
-///   - name: The entity's name, if it is not the class's.
-///   - abstract: Whether there are objects of sub-entities only.
+///   - name: The entity's name; by default the name of the class.
+///   - abstract: Whether only sub-entities have objects.
 ///   - renamingIdentifier: The name the entity had in an earlier version of the model.
-///   - unique: Sets of names of properties whose values together no two objects may share.
-///   - indexes: Sets of names of properties to index together.
+///   - unique: Sets of property names; the combined values of each set must be unique.
+///   - indexes: Sets of names of properties that are indexed together.
 @attached(member, names: named(entityDeclaration), named(PropertyOrdinals))
 public macro Entity(
     name: String? = nil, abstract: Bool = false, renamingIdentifier: String? = nil,
     unique: [[String]] = [], indexes: [[String]] = []
 ) = #externalMacro(module: "QuireMacrosPlugin", type: "EntityMacro")
 
-/// Makes a property of a class with `@Entity` an attribute of its entity.
+/// Declares a property of a class with `@Entity` as an attribute of its entity.
 ///
 /// The type may be `Int16`, `Int32`, `Int64`, `Int`, `Double`, `Float`, `Decimal`, `String`, `Bool`, `Date`, `Data`,
-/// `UUID`, `URL`, an enumeration whose raw values are of one of these, a structure marked `@Composite`, or a type that
+/// `UUID`, `URL`, an enumeration whose raw values have one of these types, a structure marked `@Composite`, or a type that
 /// conforms to `AttributeRepresentable`; and an optional of these.
 ///
-/// If the type is not optional, saving demands a value. As long as there is none, the property gives the default value,
-/// and if there is no default value, zero, the empty text and the like. An enumeration that is not optional must have a
-/// default value, which stands also for values that are none of its cases.
+/// If the type is not optional, saving requires a value. Without one, the property returns the default value, or else
+/// zero, the empty string or a similar value. A non-optional enumeration must have a default value, which also replaces
+/// stored values that are not among its cases.
 ///
-/// A default value may be written as the initial value: `@Attribute var year: Int16 = 1800`. A number or Boolean that is not
-/// optional has the default value 0 or false, as in models that Xcode's editor makes, unless another is given, the minimum and
+/// A default value can be written as the initial value: `@Attribute var year: Int16 = 1800`. A non-optional number or Boolean
+/// has the default value 0 or false, as in models of Xcode's editor, unless another is specified, the minimum and
 /// maximum exclude it, the attribute is part of a uniqueness constraint, or it is `.required`.
 ///
 /// - Parameters:
-///   - options: What can be said in a word: `.required`, `.unique`, `.transient`, `.externalStorage`, `.indexed`,
+///   - options: Options without a value: `.required`, `.unique`, `.transient`, `.externalStorage`, `.indexed`,
 ///     `.allowsCloudEncryption`, `.preservesValueInHistoryOnDeletion`.
-///   - key: The attribute's name in the model, if it is not the property's.
+///   - key: The attribute's name in the model; by default the name of the property.
 ///   - renamingIdentifier: The name the attribute had in an earlier version of the model.
-///   - default: The value a new object gets.
-///   - minimum: The smallest number or earliest date that is valid.
-///   - maximum: The greatest number or latest date that is valid.
-///   - length: The lengths of a text that are valid, in UTF-16 code units: `1...13`, `...80`, `2...`.
-///   - regex: A regular expression that a text must match as a whole.
-///   - derived: The expression that the attribute is derived from, such as `books.@count` or `author.name`; see
+///   - default: The value of a new object.
+///   - minimum: The smallest valid number, or the earliest valid date.
+///   - maximum: The greatest valid number, or the latest valid date.
+///   - length: The valid lengths of a string, in UTF-16 code units: `1...13`, `...80`, `2...`.
+///   - regex: A regular expression that the whole string must match.
+///   - derived: The expression of a derived attribute, such as `books.@count` or `author.name`; see
 ///     `AttributeDescription.derivationExpression`. The store keeps it up to date, and it cannot be set.
 ///   - userInfo: The attribute's user info, such as `["syncPolicy": "counter"]`.
 @attached(accessor, names: named(init), named(get), named(set))
@@ -71,7 +70,7 @@ public macro Attribute(
     userInfo: [String: PropertyListValue] = [:]
 ) = #externalMacro(module: "QuireMacrosPlugin", type: "AttributeMacro")
 
-/// Makes a structure a composite: the type of attributes with several elements, which stores keep one by one.
+/// Declares a structure as a composite: the type of attributes with several elements, which stores keep separately.
 ///
 /// ```swift
 /// @Composite struct Address {
@@ -88,14 +87,14 @@ public macro Attribute(
 /// let people = try context.fetch(Person.self, where: #Predicate { $0.home.city == "Bath" })
 /// ```
 ///
-/// The elements are the stored properties, of types that attributes may have, other composites among them. By key an element
-/// is `home.city`, and so it is in predicates.
+/// The elements are the stored properties. Their types are those of attributes, including other composites. The key of an
+/// element is `home.city`, also in predicates.
 ///
-/// An optional attribute is `nil` if all its elements are missing. One that is not optional reads as the initial values of the
-/// properties, or zero, the empty text and the like, as long as it was not set; saving does not demand that it was. In the model
-/// the elements are optional, and have no default values.
+/// An optional attribute is `nil` if all its elements are missing. A non-optional attribute that was not set reads as the
+/// initial values of the properties, or zero, the empty string or similar values; saving does not require a value. In the
+/// model the elements are optional, and have no default values.
 ///
-/// - Parameter name: The composite's name in the model, if it is not the structure's.
+/// - Parameter name: The composite's name in the model; by default the name of the structure.
 @attached(
     extension, conformances: CompositeRepresentable, names: named(compositeDeclaration),
     named(init(compositeElements:)), named(compositeElements)
@@ -103,7 +102,7 @@ public macro Attribute(
 public macro Composite(name: String? = nil) =
     #externalMacro(module: "QuireMacrosPlugin", type: "CompositeMacro")
 
-/// Makes a property of a class with `@Entity` a fetched property of its entity: what a request finds when it is read first.
+/// Declares a property of a class with `@Entity` as a fetched property of its entity: the results of a request on first access.
 /// The objects stay the same until their owner is refreshed; see `ManagedObject.fetchedObjects(_:)`.
 ///
 /// ```swift
@@ -116,8 +115,8 @@ public macro Composite(name: String? = nil) =
 ///   - fetchLimit: The greatest number of objects; 0 for no limit.
 ///   - fetchOffset: The number of objects to skip.
 ///   - fetchBatchSize: The number of objects in a fetch batch; 0 for no batching.
-///   - relationshipKeyPathsForPrefetching: Key paths of relationships to read along with the objects.
-///   - key: The property's name in the model, if it is not the property's.
+///   - relationshipKeyPathsForPrefetching: Key paths of relationships to read with the objects.
+///   - key: The name in the model; by default the name of the property.
 @attached(accessor, names: named(get))
 public macro FetchedProperty(
     predicate: String? = nil, sortOrderings: [SortOrdering] = [], fetchLimit: Int = 0,
@@ -125,12 +124,11 @@ public macro FetchedProperty(
     relationshipKeyPathsForPrefetching: [String] = [], key: String? = nil
 ) = #externalMacro(module: "QuireMacrosPlugin", type: "FetchedPropertyMacro")
 
-/// Makes a property of a class with `@Entity` a relationship of its entity: an optional leads to at most one object, a
-/// `Set` to any number, an `Array` to any number in an order.
+/// Declares a property of a class with `@Entity` as a relationship of its entity: an optional refers to at most one object, a
+/// `Set` to any number, an `Array` to any number in order.
 ///
-/// Name the inverse on one side; the other side has it from there. (If both sides had a key path, the compiler would
-/// find that each refers to the other and stop with “circular reference”. Name it by a text if you want to see it on
-/// both sides, or if a relationship is its own inverse.)
+/// Specify the inverse on one side; the other side adopts it. (With key paths on both sides, the compiler stops with
+/// “circular reference”. Use a string to specify it on both sides, or if a relationship is its own inverse.)
 ///
 /// ```swift
 /// @Relationship(inverse: \Author.books) var author: Author?      // In Book
@@ -139,12 +137,12 @@ public macro FetchedProperty(
 /// ```
 ///
 /// - Parameters:
-///   - options: What can be said in a word: `.required`, `.transient`, `.indexed`.
-///   - deleteRule: What a deletion of an object does to those the relationship leads to.
-///   - minimumCount: The smallest number of objects that is valid.
-///   - maximumCount: The greatest number of objects that is valid; 0 for no bound.
-///   - inverse: The relationship that leads back.
-///   - key: The relationship's name in the model, if it is not the property's.
+///   - options: Options without a value: `.required`, `.transient`, `.indexed`.
+///   - deleteRule: The effect of deleting an object on its related objects.
+///   - minimumCount: The minimum number of objects.
+///   - maximumCount: The maximum number of objects; 0 for no maximum.
+///   - inverse: The inverse relationship.
+///   - key: The relationship's name in the model; by default the name of the property.
 ///   - renamingIdentifier: The name the relationship had in an earlier version of the model.
 @attached(accessor, names: named(init), named(get), named(set))
 public macro Relationship(
@@ -153,7 +151,7 @@ public macro Relationship(
     key: String? = nil, renamingIdentifier: String? = nil
 ) = #externalMacro(module: "QuireMacrosPlugin", type: "RelationshipMacro")
 
-/// Makes a property of a class with `@Entity` a relationship of its entity, whose inverse is named by a text; see
+/// Declares a property of a class with `@Entity` as a relationship of its entity, with the name of the inverse; see
 /// `Relationship(_:deleteRule:minimumCount:maximumCount:inverse:key:renamingIdentifier:)`.
 @attached(accessor, names: named(init), named(get), named(set))
 public macro Relationship(

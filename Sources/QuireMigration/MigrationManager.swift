@@ -39,21 +39,21 @@ public final class MigrationManager {
     /// Gives the bytes of a draft of unsaved changes the names of the new model; `nil` if that cannot be done.
     var draftMigration: StoreMigrationOptions.DraftMigration?
 
-    /// Makes a manager.
+    /// Creates a manager.
     ///
     /// - Parameter mappingModel: The mapping from the old model to the new one; `nil` to infer it.
     public init(mappingModel: MappingModel? = nil) { self.mappingModel = mappingModel }
 
     /// Migrates all objects of a store to another one, which must be empty.
     ///
-    /// The migration is atomic. If the old store keeps a history and the new one can, the new one begins a history of its own
-    /// with the insertion of all objects; tokens of the old one say nothing about it.
+    /// The migration is atomic. If the old store keeps a history and the new one can, its history begins with
+    /// the insertion of all objects; tokens of the old store do not apply to it.
     ///
     /// - Parameters:
     ///   - source: The old store. It must not be saved to meanwhile.
     ///   - destination: The new store.
     /// - Complexity: O(*n*) in objects and members of their relationships.
-    /// - Throws: ``QuireError`` with code `incompatibleModel` if the mapping cannot be inferred or does not fit the models,
+    /// - Throws: ``QuireError`` with code `incompatibleModel` if the mapping cannot be inferred or does not match the models,
     ///   `removalDenied`, `validation`, `constraintConflict`, `cancelled`, `outOfSpace`, `readOnly`, `invalidFormat` if large
     ///   values fail verification, `alreadyExists` if the new store is not empty, or `storeUnavailable`.
     public func migrateStore(
@@ -141,9 +141,9 @@ public final class MigrationManager {
         if !mapping.renames { return draft }
         throw QuireError(
             .unsupported,
-            "“\(path ?? "the store")” has a draft of unsaved changes, which would lose those of renamed entities and "
-                + "properties; migrate the document that the store belongs to, or open it with the model it was made with, "
-                + "and save or discard the changes first.",
+            "“\(path ?? "the store")” has a draft of unsaved changes, which would lose changes of renamed entities and "
+                + "properties; migrate the document that the store belongs to, or open it with the model it was created "
+                + "with, and save or discard the changes first.",
             file: path)
     }
 
@@ -165,7 +165,7 @@ public final class MigrationManager {
             if try store.count(matching: request) > 0 {
                 throw QuireError(
                     .alreadyExists,
-                    "“\(store.path ?? store.identity.uuid)” has objects already; migrate to a new store.",
+                    "“\(store.path ?? store.identity.uuid)” already contains objects; migrate to a new store.",
                     entity: entity.name, file: store.path)
             }
         }
@@ -209,7 +209,7 @@ public final class MigrationManager {
     /// Advances the progress, and throws if it was cancelled.
     func advance(_ count: Int) throws {
         if progress.isCancelled {
-            throw QuireError(.cancelled, "The migration was cancelled; the old store is as it was.")
+            throw QuireError(.cancelled, "The migration was cancelled; the old store is unchanged.")
         }
         progress.completedUnitCount += Int64(count)
     }

@@ -12,7 +12,7 @@ internal import QuireSystem
 /// | `uppercase:(name)`, `lowercase:(name)` | a text in upper or lower case; also of `author.name` |
 /// | `now()` | the time of the object's last save |
 ///
-/// The colon may be left out. The source attribute must not be derived itself.
+/// The colon can be omitted. The source attribute must not be derived itself.
 public struct AttributeDerivation: Sendable, Hashable {
     /// A transformation of a text.
     public enum TextFunction: String, Sendable, Hashable, CaseIterable {

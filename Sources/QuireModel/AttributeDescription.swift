@@ -52,7 +52,7 @@ public struct AttributeDescription: Sendable, Hashable {
     /// The user info: arbitrary keys and values.
     public var userInfo: [String: PropertyListValue] = [:]
 
-    /// Describes an attribute; set what differs from the defaults afterwards.
+    /// Describes an attribute with default settings.
     public init(name: String, type: AttributeType) {
         self.name = name
         self.type = type
@@ -90,7 +90,7 @@ extension AttributeDescription {
     /// - Parameters:
     ///   - value: The value. ``AttributeValue/null`` is always accepted; see ``validate(_:entity:)``.
     ///   - entity: The entity's name, for the error.
-    /// - Throws: ``QuireError`` with code `invalidValue` if the value does not fit the type.
+    /// - Throws: ``QuireError`` with code `invalidValue` if the value cannot be converted to the type.
     public func coerce(_ value: AttributeValue, entity: String? = nil) throws -> AttributeValue {
         switch (type, value) {
         case (_, .null), (.undefined, _), (.string, .string), (.integer64, .integer),
@@ -185,12 +185,12 @@ extension AttributeDescription {
         guard matchesType(value) else { throw wrongType(value, entity: entity) }
         if !minimum.isNull, isLess(value, than: minimum) {
             throw violation(
-                .minimum, "is \(value.display); the least allowed is \(minimum.display).", value,
+                .minimum, "is \(value.display); the minimum is \(minimum.display).", value,
                 entity: entity)
         }
         if !maximum.isNull, isLess(maximum, than: value) {
             throw violation(
-                .maximum, "is \(value.display); the most allowed is \(maximum.display).", value,
+                .maximum, "is \(value.display); the maximum is \(maximum.display).", value,
                 entity: entity)
         }
     }
@@ -203,14 +203,14 @@ extension AttributeDescription {
         if case .integer(let least) = minimum, text.utf16.count < least {
             throw violation(
                 .minimumLength,
-                "is too short: its length is \(text.utf16.count), at least \(least) is required"
+                "is too short: its length is \(text.utf16.count), the minimum is \(least)"
                     + (text.isEmpty ? "." : "; it is \(AttributeValue.shown(text))."),
                 .string(text), entity: entity)
         }
         if case .integer(let most) = maximum, text.utf16.count > most {
             throw violation(
                 .maximumLength,
-                "is too long: its length is \(text.utf16.count), at most \(most) is allowed; it is "
+                "is too long: its length is \(text.utf16.count), the maximum is \(most); it is "
                     + "\(AttributeValue.shown(text)).", .string(text), entity: entity)
         }
         if let pattern = regularExpression {
@@ -222,7 +222,7 @@ extension AttributeDescription {
             } catch {
                 problem =
                     "and matching it with “\(pattern)” takes too long; write the expression without "
-                    + "repetitions within repetitions."
+                    + "nested repetitions."
             }
             throw violation(
                 .regularExpression, "is \(AttributeValue.shown(text)), \(problem)",
@@ -272,7 +272,7 @@ extension AttributeDescription {
     private func wrongType(_ value: AttributeValue, entity: String?) -> QuireError {
         QuireError(
             .invalidValue,
-            "\(title(in: entity)) takes a \(type.title), not \(value.kind) \(value.display).",
+            "\(title(in: entity)) must be a \(type.title), not \(value.kind) \(value.display).",
             entity: entity, property: name)
     }
 
@@ -282,7 +282,7 @@ extension AttributeDescription {
     ) -> QuireError {
         QuireError(
             .invalidValue,
-            "\(title(in: entity)) takes a \(type.title), \(range); \(value.display) is out of range.",
+            "\(title(in: entity)) must be a \(type.title), \(range); \(value.display) is out of range.",
             entity: entity, property: name)
     }
 }
@@ -294,7 +294,7 @@ extension AttributeValue {
         case .null: "nothing:"
         case .integer: "the integer"
         case .double: "the floating-point number"
-        case .boolean: "the truth value"
+        case .boolean: "the Boolean value"
         case .decimal: "the decimal number"
         case .string: "the text"
         case .date: "the date"

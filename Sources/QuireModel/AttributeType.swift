@@ -55,7 +55,7 @@ extension AttributeType {
         case .double: "floating-point number"
         case .float: "32-bit floating-point number"
         case .string: "text"
-        case .boolean: "truth value"
+        case .boolean: "Boolean value"
         case .date: "date"
         case .binary: "binary value"
         case .uuid: "UUID"

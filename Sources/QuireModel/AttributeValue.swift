@@ -77,7 +77,7 @@ extension ResolvedEntity {
     ) throws -> [(slot: Int, value: AttributeValue)] {
         guard case .composite(let elements) = value.isNull ? .composite([:]) : value else {
             throw QuireError(
-                .invalidValue, "“\(key)” of \(name) takes a composite value.",
+                .invalidValue, "“\(key)” of \(name) must be a composite value.",
                 entity: name, property: key)
         }
         return slots.map { slot in
@@ -153,7 +153,7 @@ extension AttributeValue {
     /// The value's text in the form that ``init(parsing:as:)`` reads back; `nil` for null and for values without a text: a
     /// composite, a NaN date, or a value in an unreadable file.
     ///
-    /// A value of another type, which no object holds, is formatted by its actual type.
+    /// A value of another type, which no object contains, is formatted by its actual type.
     public func text(as type: AttributeType) -> String? {
         switch self {
         case .null, .composite: nil
@@ -216,7 +216,7 @@ extension AttributeValue {
         guard form.significantDigits <= 38 else {
             throw QuireError(
                 .invalidValue,
-                "\(shown(text)) has more digits than a decimal number keeps, which is 38.")
+                "\(shown(text)) has more than 38 digits, the maximum of a decimal number.")
         }
         guard let value = form.decimal else {
             throw QuireError(
@@ -254,7 +254,7 @@ extension AttributeValue {
             case .uuid: "a UUID like 5B7E8A1C-9F0D-4C52-8E6B-3A1D2C4F6E70"
             case .uri: "a URI like https://example.org/"
             case .objectID: "readable without a store"
-            case .composite: "readable as a whole; give its elements one by one"
+            case .composite: "a composite value; specify its elements one by one"
             case .string, .undefined: "a text"
             }
         return QuireError(.invalidValue, "\(shown(text)) is not \(expected).")

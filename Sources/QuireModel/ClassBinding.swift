@@ -47,7 +47,7 @@ enum ClassBinding {
                     failures.append(
                         failure(
                             entity, property.key,
-                            "“\(property.name)” of the class \(objectClass) does not fit the entity "
+                            "“\(property.name)” of the class \(objectClass) does not match the entity "
                                 + "“\(entity.name)”: \(misfit)"))
                 }
             }
@@ -69,14 +69,14 @@ enum ClassBinding {
         case (_, nil):
             let names = entity.propertyNames.joined(separator: ", ")
             return
-                "it has no property “\(property.key)”. Name one of its own by “key:”: \(names)."
+                "the entity has no property “\(property.key)”. Specify one of its properties with “key:”: \(names)."
         case (.attribute(let types), .attribute(let slot)?):
             guard let type = entity.slots[slot].attribute?.type, !types.contains(type) else {
                 return nil
             }
             let fitting = types.map(\.title).joined(separator: " or ")
             return
-                "there it is of type \(type.title), but the class takes \(fitting). Change the type in the class."
+                "in the model it is of type \(type.title), but the class requires \(fitting). Change the type in the class."
         case (.toOne(let destination), .relationship(let index)?),
             (.toMany(let destination, _), .relationship(let index)?):
             return misfit(
@@ -85,19 +85,19 @@ enum ClassBinding {
             return misfit(
                 to: destination, layout.entity(named: fetched.fetchRequest.entityName))
         case (.attribute, .relationship?), (.fetched, .relationship?):
-            return "there it is a relationship. Mark it @Relationship in the class."
+            return "in the model it is a relationship. Mark it @Relationship in the class."
         case (_, .attribute?):
-            return "there it is an attribute. Mark it @Attribute in the class."
+            return "in the model it is an attribute. Mark it @Attribute in the class."
         case (.attribute, .composite?):
             guard let composite = property.composite else {
                 return
-                    "there it is composite. Make its type a structure marked @Composite in the class."
+                    "in the model it is composite. Make its type a structure marked @Composite in the class."
             }
             return misfit(of: composite, at: property.key, in: entity)
         case (_, .composite?):
-            return "there it is a composite attribute. Mark it @Attribute in the class."
+            return "in the model it is a composite attribute. Mark it @Attribute in the class."
         case (_, .fetched?):
-            return "there it is a fetched property. Mark it @FetchedProperty in the class."
+            return "in the model it is a fetched property. Mark it @FetchedProperty in the class."
         }
     }
 
@@ -118,15 +118,15 @@ enum ClassBinding {
                 {
                     let fitting = types.map(\.title).joined(separator: " or ")
                     return
-                        "there its element “\(element.key)” is of type \(type.title), but the structure \(composite.name) "
-                        + "takes \(fitting). Change the type in the structure."
+                        "in the model, element “\(element.key)” is of type \(type.title), but the structure \(composite.name) "
+                        + "requires \(fitting). Change the type in the structure."
                 }
             case (.composite?, nil):
                 return
-                    "there its element “\(element.key)” is composite. Make its type a structure marked @Composite."
+                    "in the model, element “\(element.key)” is composite. Make its type a structure marked @Composite."
             default:
                 return
-                    "there it has no element “\(element.key)” as the structure \(composite.name) has."
+                    "in the model it has no element “\(element.key)”, which the structure \(composite.name) declares."
             }
         }
         let names = Set(composite.elements.map(\.key))
@@ -135,7 +135,7 @@ enum ClassBinding {
                 entity.slots[$0].name.dropFirst(path.count + 1).prefix { $0 != "." })
         }.first { !names.contains($0) }
         return missing.map {
-            "there it has an element “\($0)” that the structure \(composite.name) lacks. Add it to the structure."
+            "in the model it has an element “\($0)”, which the structure \(composite.name) lacks. Add it to the structure."
         }
     }
 
@@ -147,13 +147,13 @@ enum ClassBinding {
         case .attribute, .fetched: break
         case .toOne where relationship.isToMany:
             return
-                "there it refers to many objects. Make it a \(relationship.isOrdered ? "Array" : "Set")."
+                "in the model it refers to many objects. Make it a \(relationship.isOrdered ? "Array" : "Set")."
         case .toMany where !relationship.isToMany:
-            return "there it refers to at most one object. Make it an optional."
+            return "in the model it refers to at most one object. Make it an optional."
         case .toMany(_, isOrdered: false) where relationship.isOrdered:
-            return "there its objects have an order. Make it an Array."
+            return "in the model its objects are ordered. Make it an Array."
         case .toMany(_, isOrdered: true) where !relationship.isOrdered:
-            return "there its objects have no order. Make it a Set."
+            return "in the model its objects are unordered. Make it a Set."
         case .toOne, .toMany: break
         }
         return misfit(to: destination, layout.destination(of: relationship))
@@ -175,7 +175,7 @@ enum ClassBinding {
 // MARK: - Classes of a model
 
 extension ManagedObjectModel {
-    /// Makes the model declared by classes, and binds it to them.
+    /// Creates the model declared by classes, and binds it to them.
     ///
     /// ```swift
     /// let model = try ManagedObjectModel(classes: [Book.self])      // Includes Author, Book's destination.
@@ -184,8 +184,8 @@ extension ManagedObjectModel {
     /// Superclasses that declare entities are included, and so are the destinations of relationships. A relationship without
     /// a named inverse gets the one that names it as its inverse.
     ///
-    /// - Throws: ``QuireError`` with code `invalidModel`, naming class and property; with ``QuireError/failures`` if
-    ///   there are several.
+    /// - Throws: ``QuireError`` with code `invalidModel`, naming class and property; with ``QuireError/failures`` for
+    ///   several errors.
     public init(classes: [any EntityClass.Type]) throws {
         var assembly = ModelAssembly()
         self.init(entities: try assembly.entities(of: classes))
@@ -195,7 +195,7 @@ extension ManagedObjectModel {
 
     /// Makes objects of an entity, and of its sub-entities without a class binding, instances of a class.
     ///
-    /// ``layout()``, hence every store opened with the model, checks that the class fits the entity.
+    /// ``layout()``, hence every store opened with the model, checks that the class matches the entity.
     ///
     /// - Throws: ``QuireError`` with code `unknownEntity`, listing the existing entities.
     public mutating func bind(_ objectClass: any EntityClass.Type, to entityName: String) throws {
@@ -203,7 +203,7 @@ extension ManagedObjectModel {
             let names = entities.map(\.name).sorted().joined(separator: ", ")
             throw QuireError(
                 .unknownEntity,
-                "There is no entity “\(entityName)” to bind \(objectClass) to; the model's entities are: \(names).",
+                "\(objectClass) cannot be bound to the entity “\(entityName)”, which does not exist; the model's entities are: \(names).",
                 entity: entityName)
         }
         entities[index].objectClass = objectClass
@@ -245,8 +245,8 @@ extension ManagedObjectModel {
         if let index { return index }
         throw QuireError(
             .invalidModel,
-            "The model has no entity for the class \(className): none has it as its class, and none is called "
-                + "“\(declared ?? className)”. Bind it by bind(_:to:).",
+            "The model has no entity for the class \(className): no entity specifies it, and none is named "
+                + "“\(declared ?? className)”. Bind it with bind(_:to:).",
             entity: declared ?? className)
     }
 }
@@ -296,8 +296,8 @@ private struct ModelAssembly {
         }
         if members[position].objectClass != objectClass {
             fail(
-                "Both \(members[position].objectClass) and \(objectClass) are to be the class of "
-                    + "“\(declaration.name)”; leave one out, or give one another name.",
+                "\(members[position].objectClass) and \(objectClass) both declare the entity "
+                    + "“\(declaration.name)”; omit one, or rename one.",
                 entity: declaration.name)
         }
     }
@@ -396,8 +396,8 @@ private struct ModelAssembly {
         }
         if found != composite {
             fail(
-                "Two structures marked @Composite are called “\(composite.name)” and differ; give one of them another "
-                    + "name by “@Composite(name:)”.", entity: declaration.name)
+                "Two different structures marked @Composite are named “\(composite.name)”; rename one of them "
+                    + "with “@Composite(name:)”.", entity: declaration.name)
         }
     }
 

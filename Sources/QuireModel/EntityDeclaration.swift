@@ -220,7 +220,7 @@ extension EntityDeclaration.Property {
 public struct AttributeOptions: OptionSet, Sendable {
     /// The bits.
     public let rawValue: Int
-    /// Makes a set of its bits.
+    /// Creates a set from its bits.
     public init(rawValue: Int) { self.rawValue = rawValue }
     /// Values are unique.
     public static let unique = Self(rawValue: 1)
@@ -242,7 +242,7 @@ public struct AttributeOptions: OptionSet, Sendable {
 public struct RelationshipOptions: OptionSet, Sendable {
     /// The bits.
     public let rawValue: Int
-    /// Makes a set of its bits.
+    /// Creates a set from its bits.
     public init(rawValue: Int) { self.rawValue = rawValue }
     /// The relationship is required when its owner is saved.
     public static let required = Self(rawValue: 1)

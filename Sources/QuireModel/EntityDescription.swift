@@ -2,8 +2,8 @@ public import QuireSystem
 
 /// Describes a kind of object: its properties, superentity and constraints.
 ///
-/// ``properties`` are the entity's own, ``inheritedProperties`` those of its superentities, for entities that a model or an object
-/// has given.
+/// ``properties`` are declared by the entity, ``inheritedProperties`` by its superentities, for entities returned by a model
+/// or an object.
 public struct EntityDescription: Sendable, Hashable {
     /// The entity's name, unique in its model.
     public var name: String

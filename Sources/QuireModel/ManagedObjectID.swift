@@ -65,7 +65,7 @@ public struct ManagedObjectID: Sendable {
     /// The name of the object's entity.
     public var entityName: String { store.entityName(of: entityNumber) }
 
-    /// The UUID of the store that holds the object; `nil` for a temporary identifier.
+    /// The UUID of the store that contains the object; `nil` for a temporary identifier.
     public var storeUUID: String? { isTemporaryID ? nil : store.uuid(of: bits) }
 
     /// `Entity/p12`, which names the object within its store, or `Entity/t12` for a temporary identifier. An object of an
@@ -177,7 +177,7 @@ extension ManagedObjectID {
             guard let number = store.stores.number(of: rest[..<slash].uppercased()) else {
                 throw QuireError(
                     .notFound,
-                    "“\(text)” is an object of another store; this one is \(store.uuid).",
+                    "“\(text)” identifies an object in another store; the UUID of this store is \(store.uuid).",
                     subject: .init(object: text))
             }
             named = UInt64(number) << Self.storeNumberShift
@@ -242,7 +242,7 @@ extension CodingUserInfoKey {
     /// The decoder's `PersistentStoreCoordinator` that resolves the identifiers it decodes.
     public static let persistentStoreCoordinator: CodingUserInfoKey = {
         guard let key = CodingUserInfoKey(rawValue: "de.quire.persistentStoreCoordinator") else {
-            preconditionFailure("Foundation has made keys of all texts so far.")
+            preconditionFailure("CodingUserInfoKey accepts every string.")
         }
         return key
     }()
@@ -256,7 +256,7 @@ extension CodingUserInfoKey {
 /// let id = try decoder.decode(ManagedObjectID.self, from: data)
 /// ```
 extension ManagedObjectID: Codable {
-    /// Encodes the URI; that of the permanent identifier, if the object was saved since.
+    /// Encodes the URI of the identifier, or of the permanent identifier if the object was saved since.
     ///
     /// - Throws: ``QuireError`` with code `invalidState` if the identifier is temporary, because it is meaningless
     ///   elsewhere.
@@ -281,7 +281,7 @@ extension ManagedObjectID: Codable {
         else {
             throw QuireError(
                 .invalidState,
-                "Only a coordinator knows the objects of its store; set the decoder's userInfo for the key "
+                "Decoding an object identifier requires a coordinator; set the decoder's userInfo for the key "
                     + "CodingUserInfoKey.persistentStoreCoordinator.")
         }
         self = try source.objectID(for: decoder.singleValueContainer().decode(String.self))
@@ -302,7 +302,7 @@ package struct ObjectIDRuns: Sequence, Sendable {
     /// The number of identifiers.
     package private(set) var count = 0
 
-    /// Makes a list of identifiers.
+    /// Creates a list of identifiers.
     package init(_ objectIDs: some Sequence<ManagedObjectID> = EmptyCollection()) {
         for objectID in objectIDs { append(objectID) }
     }

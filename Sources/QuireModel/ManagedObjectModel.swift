@@ -42,7 +42,7 @@ public struct ManagedObjectModel: Sendable, Hashable {
         }
     }
 
-    /// Makes a model from entities.
+    /// Creates a model from entities.
     public init(entities: [EntityDescription] = []) {
         self.entities = entities
     }
@@ -157,7 +157,7 @@ extension ManagedObjectModel {
     ) -> QuireError {
         QuireError(
             .invalidModel,
-            "The models have different \(noun) called “\(name)”\(differences); rename one, or make them the same."
+            "The models have different \(noun) named “\(name)”\(differences); rename one, or make them identical."
         )
     }
 
@@ -178,8 +178,8 @@ extension ManagedObjectModel {
         return knownVersionHashes == hashes || entityVersionHashes() == hashes
     }
 
-    /// The model of a store among several, as Core Data finds it: one of them, or a merge of those of their entities that
-    /// the store has, by hash.
+    /// Finds the model of a store among several, like Core Data: one of them, or a merge of those entities whose hashes the
+    /// store has.
     ///
     /// - Parameters:
     ///   - models: The candidates; the first match is used.

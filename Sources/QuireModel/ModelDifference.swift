@@ -38,7 +38,7 @@ public struct ModelDifference: Sendable, Hashable {
 
     /// The differences, sorted by entity name, the entity itself first.
     public let changes: [Change]
-    /// Whether the stored data differ, so that a store of the first model must be migrated to the second.
+    /// Whether the stored data differs, so a store of the first model must be migrated to the second.
     public let changesStores: Bool
 
     /// Compares two models, predicates as texts; public as `init(from:to:)`, in a higher layer that parses them.
@@ -255,9 +255,9 @@ private struct ModelComparison {
         details.add("ordered", old.isOrdered, new.isOrdered)
         details.add("optional", old.isOptional, new.isOptional)
         details.add("transient", old.isTransient, new.isTransient)
-        details.add("smallest count", old.minimumCount, new.minimumCount)
+        details.add("minimum count", old.minimumCount, new.minimumCount)
         if old.isToMany && new.isToMany {
-            details.add("greatest count", old.maximumCount, new.maximumCount)
+            details.add("maximum count", old.maximumCount, new.maximumCount)
         }
         details.add("inverse", old.inverseName, new.inverseName)
         details.add("delete rule", "\(old.deleteRule)", "\(new.deleteRule)")
@@ -338,14 +338,14 @@ enum ExpendablePart: Hashable {
     /// The remark about its omission.
     var omission: String {
         switch self {
-        case .defaultValue: "The default value is left out."
-        case .range: "Both bounds are left out."
-        case .regularExpression: "The regular expression is left out."
-        case .counts: "The bounds are left out."
-        case .index, .compoundIndex: "The index is left out."
-        case .fetchedProperty: "The fetched property is left out."
-        case .template: "The template is left out."
-        case .member: "The entity is left out of it."
+        case .defaultValue: "The default value is omitted."
+        case .range: "Both bounds are omitted."
+        case .regularExpression: "The regular expression is omitted."
+        case .counts: "The bounds are omitted."
+        case .index, .compoundIndex: "The index is omitted."
+        case .fetchedProperty: "The fetched property is omitted."
+        case .template: "The template is omitted."
+        case .member: "The entity is omitted from it."
         }
     }
 }

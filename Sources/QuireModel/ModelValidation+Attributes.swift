@@ -51,14 +51,15 @@ extension ModelValidation {
                 at: place)
         case .objectID where !attribute.isTransient:
             fail(
-                "Attribute \(place.title) is of type object identifier, which stores do not keep; "
+                "Attribute \(place.title) is of type object identifier, which stores cannot keep; "
                     + "make it transient or a relationship.", at: place)
         case .composite:
             if composites[attribute.compositeName ?? ""] == nil {
                 fail(
                     attribute.compositeName.map {
-                        "Attribute \(place.title) is of composite “\($0)”, which does not exist."
-                    } ?? "Composite attribute \(place.title) names no composite.", at: place)
+                        "Attribute \(place.title) uses composite “\($0)”, which does not exist."
+                    } ?? "Composite attribute \(place.title) does not specify a composite.",
+                    at: place)
             }
         default: break
         }
@@ -189,7 +190,7 @@ extension ModelValidation {
                 fail("The composite name “\(name)” \(reason).")
             }
             if !names.insert(name).inserted {
-                fail("There are several composites named “\(name)”.")
+                fail("Several composites are named “\(name)”.")
             }
             var elements: Set<String> = []
             for element in composite.elements {
@@ -206,7 +207,7 @@ extension ModelValidation {
                 let place = Place(composite: name, element: element.name)
                 check(element, at: place)
                 if element.derivationExpression != nil {
-                    fail("Element \(place.title) is derived, which elements cannot be.", at: place)
+                    fail("Element \(place.title) is derived, but elements cannot be.", at: place)
                 }
             }
         }

@@ -17,7 +17,7 @@ extension ModelValidation {
         }
         if relationship.isOrdered && !relationship.isToMany {
             remarks.append(
-                "Relationship \(title) is ordered, which has no meaning for a to-one relationship.")
+                "Relationship \(title) is ordered, but a to-one relationship cannot be.")
         }
         guard entities[relationship.destinationEntityName] != nil else {
             complain(
@@ -37,17 +37,17 @@ extension ModelValidation {
             fail(message, entity: entity, property: relationship.name)
         }
         if relationship.minimumCount < 0 || relationship.maximumCount < 0 {
-            complain("Relationship \(title) has a negative smallest or greatest count.")
+            complain("Relationship \(title) has a negative minimum or maximum count.")
         }
         if relationship.maximumCount > 0, relationship.minimumCount > relationship.maximumCount {
             complain(
-                "Relationship \(title) has a smallest count of \(relationship.minimumCount) and a "
-                    + "greatest of \(relationship.maximumCount).")
+                "Relationship \(title) has a minimum count of \(relationship.minimumCount), greater than "
+                    + "its maximum of \(relationship.maximumCount).")
         }
         if !relationship.isToMany,
             relationship.maximumCount > 1 || relationship.minimumCount > 1
         {
-            complain("To-one relationship \(title) has counts above 1.")
+            complain("To-one relationship \(title) has a minimum or maximum count above 1.")
         }
     }
 
@@ -119,7 +119,7 @@ extension ModelValidation {
                 case .several, .missing:
                     fail(
                         "\(title) names “\(name)”, which is not a stored attribute or to-one relationship "
-                            + "of it.", entity: entity.name, property: name)
+                            + "of the entity.", entity: entity.name, property: name)
                 }
             }
         }
@@ -164,7 +164,7 @@ extension ModelValidation {
                 }
             default:
                 fail(
-                    "\(title) has an element that names not exactly one of property and expression.",
+                    "\(title) has an element that specifies neither a property nor an expression, or both.",
                     entity: entity.name)
             }
         }
@@ -180,10 +180,12 @@ extension ModelValidation {
             properties.contains(where: { $0.value[name] != nil })
         {
             remarks.append(
-                "\(title) names “\(name)”, which is a property of another entity; it is not made.")
+                "\(title) names “\(name)”, which is a property of another entity; the index is not created."
+            )
         } else {
             fail(
-                "\(title) names “\(name)”, which is not a stored property of it.", entity: entity,
+                "\(title) names “\(name)”, which is not a stored property of the entity.",
+                entity: entity,
                 property: name)
         }
     }
@@ -197,10 +199,10 @@ extension ModelValidation {
         let isFullText = kinds.contains(.fullText)
         let what = isFullText ? "a full-text index" : "an R-tree"
         if kinds.count > 1 {
-            fail("\(title) has elements of several kinds.", entity: entity.name)
+            fail("\(title) has elements of different kinds.", entity: entity.name)
         }
         if !isFullText && index.elements.count > 5 {
-            fail("\(title) is an R-tree of more than five attributes.", entity: entity.name)
+            fail("\(title) is an R-tree with more than five attributes.", entity: entity.name)
         }
         if index.partialIndexPredicate != nil {
             fail("\(title) has a predicate, which \(what) cannot have.", entity: entity.name)
@@ -223,8 +225,8 @@ extension ModelValidation {
             }
             if !Self.fits(type(of: name, in: entity.name), isFullText: isFullText) {
                 fail(
-                    "\(title) names “\(name)”; \(what) is of "
-                        + (isFullText ? "texts." : "numbers and dates."),
+                    "\(title) names “\(name)”; \(what) can contain only "
+                        + (isFullText ? "text." : "numbers and dates."),
                     entity: entity.name, property: name)
             }
         }
@@ -319,7 +321,7 @@ extension ModelValidation {
     ) {
         if entities[request.entityName] == nil {
             fail(
-                "\(title) is about entity “\(request.entityName)”, which does not exist.",
+                "\(title) refers to entity “\(request.entityName)”, which does not exist.",
                 entity: entity, property: property)
         }
         if request.predicateFormat?.isEmpty == true {
@@ -368,7 +370,7 @@ extension ModelValidation {
     ) {
         for text in texts where !ModelNames.isWritable(text) {
             fail(
-                "\(title) contains a control character, which model files cannot hold.",
+                "\(title) contains a control character, which model files cannot contain.",
                 entity: entity, property: property)
         }
     }

@@ -4,7 +4,7 @@ extension ManagedObjectModel {
     /// Validates the model's consistency.
     ///
     /// ``layout()`` calls it and relies on it. Every contradiction is reported, not only the first. A model read from a file
-    /// is not validated until then, so that a faulty one can be shown and repaired.
+    /// is not validated until then, so a faulty model can be shown and repaired.
     ///
     /// Allowed, as in Xcode and Core Data: relationships without an inverse, optional relationships with a minimum count, a
     /// to-one relationship whose named to-one inverse is paired with another relationship (it is treated as having no
@@ -12,7 +12,7 @@ extension ManagedObjectModel {
     /// saved with it).
     ///
     /// - Throws: ``QuireError`` with code `invalidModel`, naming entity and property; with ``QuireError/failures``
-    ///   if there are several.
+    ///   for several errors.
     public func validate() throws {
         var validation = ModelValidation(self)
         validation.checkModel()
@@ -105,7 +105,7 @@ package struct ModelValidation {
         if model.entities.count > ManagedObjectID.maximumEntityNumber {
             fail(
                 "The model has \(model.entities.count) entities; "
-                    + "at most \(ManagedObjectID.maximumEntityNumber) can be numbered.")
+                    + "at most \(ManagedObjectID.maximumEntityNumber) are possible.")
         }
         var seen: [String: String] = [:]
         for entity in model.entities {
@@ -116,9 +116,9 @@ package struct ModelValidation {
             if let other = seen.updateValue(name, forKey: name.lowercased()) {
                 fail(
                     other == name
-                        ? "There are several entities named “\(name)”."
+                        ? "Several entities are named “\(name)”."
                         : "The entity names “\(other)” and “\(name)” differ only in case, "
-                            + "which table names do not keep apart.",
+                            + "which table names ignore.",
                     entity: name)
             }
             checkTexts(
@@ -159,7 +159,7 @@ package struct ModelValidation {
         }
         if walk.totalSlots > Self.maximumTotalSlotCount {
             fail(
-                "The entities together have \(walk.totalSlots) properties with those they inherit; "
+                "The entities together have \(walk.totalSlots) properties, including inherited ones; "
                     + "at most \(Self.maximumTotalSlotCount) are possible.")
         }
     }
@@ -190,21 +190,21 @@ package struct ModelValidation {
                     entity: entity.name, property: name)
             case let owner?:
                 fail(
-                    "Entity “\(entity.name)” declares “\(name)” again, which it inherits from “\(owner)”.",
+                    "Entity “\(entity.name)” redeclares “\(name)”, which it inherits from “\(owner)”.",
                     entity: entity.name, property: name)
             }
             slots += slotCount(of: property)
         }
         if slots > Self.maximumSlotCount {
             fail(
-                "Entity “\(entity.name)” has \(slots) properties with those it inherits; "
+                "Entity “\(entity.name)” has \(slots) properties, including inherited ones; "
                     + "at most \(Self.maximumSlotCount) are possible.", entity: entity.name)
         }
         walk.totalSlots += min(slots, Self.maximumTotalSlotCount)
         let below = children[entity.name] ?? []
         if depth == Self.maximumDepth, let child = below.first {
             fail(
-                "Entity “\(child.name)” has more than \(Self.maximumDepth) superentities above it.",
+                "Entity “\(child.name)” has more than \(Self.maximumDepth) superentities.",
                 entity: child.name)
             markVisited(below, children: children, walk: &walk)
         } else {
@@ -355,18 +355,18 @@ private struct DerivationCheck {
                 return .sum(source.type)
             default:
                 throw objection(
-                    "“\(key)” is of type \(source.type.title), of which there is no sum.")
+                    "“\(key)” is of type \(source.type.title), which cannot be summed.")
             }
         case .copy(let keys):
             let source = try source(at: keys)
             switch source.type {
             case .undefined, .transformable, .objectID, .composite:
                 throw objection(
-                    "“\(keys.joined(separator: "."))” is of type \(source.type.title), which is not derived from."
+                    "“\(keys.joined(separator: "."))” is of type \(source.type.title), which a derivation cannot use."
                 )
             case .binary where source.allowsExternalBinaryDataStorage:
                 throw objection(
-                    "“\(keys.joined(separator: "."))” may be kept in files, which is not derived from."
+                    "“\(keys.joined(separator: "."))” may be stored in external files, which a derivation cannot use."
                 )
             default: return .sameAs(source.type)
             }
@@ -374,7 +374,7 @@ private struct DerivationCheck {
             let source = try source(at: keys)
             guard source.type == .string else {
                 throw objection(
-                    "“\(keys.joined(separator: "."))” is of type \(source.type.title), but “\(function.rawValue):” takes a text."
+                    "“\(keys.joined(separator: "."))” is of type \(source.type.title), but “\(function.rawValue):” requires text."
                 )
             }
             return .sameAs(.string)
@@ -389,7 +389,7 @@ private struct DerivationCheck {
             throw objection("“\(entity).\(name)” is not a to-many relationship.")
         }
         if relationship.isTransient {
-            throw objection("“\(entity).\(name)” is transient, and the store knows nothing of it.")
+            throw objection("“\(entity).\(name)” is transient, so the store does not contain it.")
         }
         return relationship
     }
@@ -405,10 +405,11 @@ private struct DerivationCheck {
         }
         if relationship.isTransient {
             throw objection(
-                "“\(entity).\(keys[0])” is transient, and the store knows nothing of it.")
+                "“\(entity).\(keys[0])” is transient, so the store does not contain it.")
         }
         if keys.count == 1 {
-            throw objection("“\(entity).\(keys[0])” is a relationship; name an attribute of it.")
+            throw objection(
+                "“\(entity).\(keys[0])” is a relationship; specify one of its attributes.")
         }
         return try attribute(Array(keys.dropFirst()), of: relationship.destinationEntityName)
     }
@@ -433,12 +434,12 @@ private struct DerivationCheck {
         }
         if attribute.isTransient {
             throw objection(
-                "“\(entity).\(keys.joined(separator: "."))” is transient, and the store knows nothing of it."
+                "“\(entity).\(keys.joined(separator: "."))” is transient, so the store does not contain it."
             )
         }
         if attribute.derivationExpression != nil {
             throw objection(
-                "“\(entity).\(keys.joined(separator: "."))” is derived itself; derive from what it is derived from."
+                "“\(entity).\(keys.joined(separator: "."))” is itself derived; use its source instead."
             )
         }
         return attribute

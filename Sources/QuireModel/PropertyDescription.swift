@@ -157,7 +157,7 @@ public enum DeleteRule: Int, Sendable, Hashable, CaseIterable {
     case nullify = 1
     /// The related objects are deleted too.
     case cascade = 2
-    /// Saving fails while there is a related object.
+    /// Saving fails while the relationship has an object.
     case deny = 3
 }
 
@@ -204,7 +204,7 @@ public struct RelationshipDescription: Sendable, Hashable {
     /// The user info: arbitrary keys and values.
     public var userInfo: [String: PropertyListValue] = [:]
 
-    /// Describes a to-one relationship; set what differs from the defaults afterwards.
+    /// Describes a to-one relationship with default settings.
     public init(name: String, destination: String, inverse: String? = nil) {
         self.name = name
         self.destinationEntityName = destination

@@ -29,11 +29,11 @@ public final class ResolvedEntity: Sendable {
     public var isAbstract: Bool { description.isAbstract }
     /// The number of the superentity.
     public let superentityNumber: Int?
-    /// The number of the root entity, whose table holds the objects.
+    /// The number of the root entity, whose table contains the objects.
     public let rootNumber: Int
     /// The numbers of this entity and of all its sub-entities.
     public let subtree: ClosedRange<Int>
-    /// Whether there are sub-entities.
+    /// Whether the entity has sub-entities.
     public var hasSubentities: Bool { subtree.count > 1 }
     /// The slots for single values, inherited ones first.
     public let slots: [Slot]
@@ -157,7 +157,7 @@ extension ResolvedEntity {
         public let isStored: Bool
         /// Whether the binary value may be kept in a separate file.
         public let isExternalCapable: Bool
-        /// Whether the value is derived, so that it cannot be set.
+        /// Whether the value is derived and cannot be set.
         public let isDerived: Bool
         /// The attribute's type; `nil` if it cannot be set.
         @usableFromInline let type: AttributeType?
@@ -212,7 +212,7 @@ extension ResolvedEntity {
             if let expression = attribute?.derivationExpression {
                 throw QuireError(
                     .invalidValue,
-                    "“\(name)” of \(entity.name) is derived from “\(expression)” and cannot be set; change that instead.",
+                    "“\(name)” of \(entity.name) is derived from “\(expression)” and cannot be set; set its source instead.",
                     entity: entity.name, property: name)
             }
             if let attribute { return try attribute.coerce(value, entity: entity.name) }

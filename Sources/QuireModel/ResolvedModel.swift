@@ -23,7 +23,7 @@ public final class ResolvedModel: Sendable {
         numbers[name].map { entities[$0 - 1] }
     }
 
-    /// The entity bound to a class; `nil` if there is none, or more than one.
+    /// The entity bound to a class; `nil` unless exactly one is.
     public func entity(of objectClass: any EntityClass.Type) -> ResolvedEntity? {
         guard let number = classNumbers[ObjectIdentifier(objectClass)], number > 0 else {
             return nil
@@ -61,7 +61,7 @@ public final class ResolvedModel: Sendable {
 
     /// Resolves a model.
     ///
-    /// - Throws: ``QuireError`` with code `invalidModel` if ``ManagedObjectModel/validate()`` fails, or a class does not fit
+    /// - Throws: ``QuireError`` with code `invalidModel` if ``ManagedObjectModel/validate()`` fails, or a class does not match
     ///   its bound entity.
     public init(_ model: ManagedObjectModel) throws {
         try model.validate()
@@ -262,7 +262,7 @@ public final class ResolvedModel: Sendable {
 extension ManagedObjectModel {
     /// Resolves inheritance and inverses.
     ///
-    /// - Throws: ``QuireError`` with code `invalidModel` if ``validate()`` fails, or a class does not fit its bound entity.
+    /// - Throws: ``QuireError`` with code `invalidModel` if ``validate()`` fails, or a class does not match its bound entity.
     public func layout() throws -> ResolvedModel { try ResolvedModel(self) }
 }
 
@@ -294,9 +294,9 @@ extension ResolvedModel {
             {
                 throw QuireError(
                     .invalidModel,
-                    "“\(entity.name).\(relationship.name)” leads out of the configuration “\(name)”, to "
-                        + "“\(destination(of: relationship).name)”: objects that refer to each other are in one "
-                        + "store. Make it a fetched property, or give both entities to the configuration.",
+                    "“\(entity.name).\(relationship.name)” refers to “\(destination(of: relationship).name)”, which is not in "
+                        + "the configuration “\(name)”: related objects must be in the same store. Make the "
+                        + "relationship a fetched property, or add the entity to the configuration.",
                     entity: entity.name, property: relationship.name)
             }
         }
@@ -338,7 +338,7 @@ package enum ModelNames {
     package static func objection(toPropertyName name: String) -> String? {
         if let reason = objection(toName: name) { return reason }
         return reservedPropertyNames.contains(name)
-            ? "is reserved: Core Data's objects have a method of that name" : nil
+            ? "is reserved: it is the name of a method of NSManagedObject" : nil
     }
 
     /// The reason a name of any kind is invalid: it must be a letter or underscore and then letters, digits and underscores,

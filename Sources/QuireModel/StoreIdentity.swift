@@ -5,7 +5,7 @@ internal import Synchronization
 /// stores, its number among them.
 ///
 /// Within a coordinator the bits of an identifier include the store number, so bits alone are a unique key across stores.
-/// The number is authoritative, whichever store's identity an identifier holds.
+/// The number is authoritative, regardless of the store identity in an identifier.
 public final class StoreIdentity: Sendable {
     /// The store's UUID in upper case.
     public let uuid: String
@@ -122,8 +122,8 @@ package final class StoreFamily: Sendable {
             guard uuids.count <= ManagedObjectID.maximumStoreNumber else {
                 throw QuireError(
                     .unsupported,
-                    "A coordinator can have had \(ManagedObjectID.maximumStoreNumber + 1) stores at most; "
-                        + "make another one.")
+                    "A coordinator can add at most \(ManagedObjectID.maximumStoreNumber + 1) stores in its "
+                        + "lifetime; create another coordinator.")
             }
             uuids.append(uuid)
             return uuids.count - 1

@@ -16,7 +16,7 @@ public struct ValidationPredicate: Sendable, Hashable {
     /// The error message for a value that does not satisfy it; it follows the attribute's name.
     public var message: String?
 
-    /// Makes a condition.
+    /// Creates a condition.
     public init(_ format: String, message: String? = nil) {
         self.format = format
         self.message = message

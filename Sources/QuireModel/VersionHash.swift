@@ -190,7 +190,7 @@ extension ManagedObjectModel {
     /// The entity hashes that Core Data's stores use for the model, if available.
     ///
     /// Core Data's hash algorithm is not public, so they are available only if the model came with them: read from a `.momd`
-    /// folder or from a store made by Core Data. A new store for such a model gets them, so that Core Data opens it with the
+    /// folder or from a store made by Core Data. A new store for such a model gets them, so Core Data opens it with the
     /// same model.
     ///
     /// Ignored when models are compared. Reset when a change affects ``entityVersionHashes()``; they must cover exactly the

@@ -19,7 +19,7 @@ extension ManagedObjectModel {
 
     /// Reads a model made by Xcode from the file or folder of a URL; see ``init(contentsOf:)-(String)``.
     ///
-    /// - Throws: ``QuireError`` with code `invalidValue` if the URL is not that of a file, or as that initializer.
+    /// - Throws: ``QuireError`` with code `invalidValue` if the URL is not a file URL, or as that initializer.
     public init(contentsOf url: URL) throws {
         try self.init(contentsOf: FileSystem.path(of: url))
     }
@@ -71,7 +71,7 @@ extension ManagedObjectModel {
     ///
     /// - Parameter path: The folder. It is created if missing; its parent must exist. If it ends in `.xcdatamodeld`, it must
     ///   not exist, and gets the model as its only version.
-    /// - Throws: ``QuireError`` with code `invalidModel` if ``validate()`` fails; `invalidState` if the path holds something
+    /// - Throws: ``QuireError`` with code `invalidModel` if ``validate()`` fails; `invalidState` if the path contains something
     ///   other than a model; `alreadyExists`, `inputOutput`, `outOfSpace` and others if it cannot be written.
     public func write(to path: String) throws {
         try validate()
@@ -104,7 +104,7 @@ extension ManagedObjectModel {
 
     /// Writes the model as the `.xcdatamodel` folder of a URL; see ``write(to:)-(String)``.
     ///
-    /// - Throws: ``QuireError`` with code `invalidValue` if the URL is not that of a file, or as that method.
+    /// - Throws: ``QuireError`` with code `invalidValue` if the URL is not a file URL, or as that method.
     public func write(to url: URL) throws { try write(to: FileSystem.path(of: url)) }
 }
 
@@ -124,7 +124,7 @@ extension ManagedObjectModel {
         self = try CompiledModelDecoder.read(data, name: name).model
     }
 
-    /// Reads a model from an archive: compiled, or of Xcode's modelling tool, as in a `.xcmappingmodel`.
+    /// Reads a model from an archive: a compiled model, or one of Xcode's model editor as in a `.xcmappingmodel`.
     ///
     /// - Parameters:
     ///   - data: The archive.
@@ -217,7 +217,7 @@ enum ModelFile {
         if path.hasSuffix(optimizedExtension) {
             throw QuireError(
                 .unsupported,
-                "“\(path)” is a copy of a compiled model in a format that is only known to macOS; use the .mom file of the same name beside it.",
+                "“\(path)” is a copy of a compiled model in a private format of macOS; use the .mom file of the same name beside it.",
                 file: path)
         }
         let data = try FileSystem.contents(of: path)
@@ -240,7 +240,7 @@ enum ModelFile {
                 let list = try CompiledVersionList(inFolder: folder)
                 if let hashes = list.hashes[name] { reading.model.take(versionHashes: hashes) }
             } catch let error as QuireError {
-                reading.remarks.append("The version hashes are not known: \(error.message)")
+                reading.remarks.append("The version hashes cannot be read: \(error.message)")
             }
         }
         return reading

@@ -15,18 +15,18 @@ extension ManagedObjectModel {
     ///
     /// - Parameters:
     ///   - name: The file's name, without its extension.
-    ///   - bundle: The bundle; by default the program's own. `Bundle.module` is that of a target of a Swift package.
-    /// - Throws: ``QuireError`` with code `notFound`, saying where it was looked for; `invalidState` if several resource
+    ///   - bundle: The bundle; by default the main bundle. `Bundle.module` is the bundle of a Swift package target.
+    /// - Throws: ``QuireError`` with code `notFound`, listing the searched places; `invalidState` if several resource
     ///   bundles beside the program have one of the name; or as ``init(contentsOf:)-(String)``.
     public init(named name: String, bundle: Bundle = .main) throws {
         self = try ManagedObjectModel(
             contentsOf: ModelSearch(bundle: bundle).path(ofModelNamed: name))
     }
 
-    /// Merges all models among the resources of bundles, as ``merging(_:)`` does; `nil` if there are none.
+    /// Merges all models among the resources of bundles, as ``merging(_:)`` does; `nil` if the bundles contain no model.
     ///
-    /// They are looked for as by ``init(named:bundle:)``. Of several files of one name in a folder the first of those forms is
-    /// taken.
+    /// The search is that of ``init(named:bundle:)``. Of several files with one name in a folder, the first of those forms is
+    /// used.
     ///
     /// - Parameter bundles: The bundles; `nil` for the program's own.
     /// - Throws: ``QuireError`` with code `invalidModel` if they have different entities of the same name, or as
@@ -63,7 +63,7 @@ private struct ModelSearch {
         if found.count > 1 {
             throw QuireError(
                 .invalidState,
-                "There are several models “\(name)”: \(found.map { "“\($0)”" }.joined(separator: ", ")). "
+                "Several models are named “\(name)”: \(found.map { "“\($0)”" }.joined(separator: ", ")). "
                     + "Pass the bundle of one of them, such as Bundle.module.",
                 file: found[0])
         }
@@ -71,9 +71,9 @@ private struct ModelSearch {
         let names = Self.endings.map { name + $0 }.joined(separator: ", ")
         throw QuireError(
             .notFound,
-            "There is no model “\(name)”: no \(names) is in \(own.map { "“\($0)”" }.joined(separator: " and ")), or in "
+            "The model “\(name)” was not found: no \(names) is in \(own.map { "“\($0)”" }.joined(separator: " and ")), or in "
                 + "a resource bundle (*_*\(Self.resourceBundleExtension)) in “\(bundle.bundlePath)”. Add it to the "
-                + "resources of the target, pass the bundle that has it, or make the container with a model.",
+                + "resources of the target, pass the bundle that contains it, or create the container with a model.",
             file: FileSystem.path(bundle.bundlePath, name))
     }
 

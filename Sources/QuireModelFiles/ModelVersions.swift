@@ -33,7 +33,7 @@ public struct ModelVersions: Sendable, Hashable {
 
     /// Lists the versions in the folder of a URL; see ``init(contentsOf:)-(String)``.
     ///
-    /// - Throws: ``QuireError`` with code `invalidValue` if the URL is not that of a file, or as that initializer.
+    /// - Throws: ``QuireError`` with code `invalidValue` if the URL is not a file URL, or as that initializer.
     public init(contentsOf url: URL) throws {
         try self.init(contentsOf: FileSystem.path(of: url))
     }
@@ -66,7 +66,7 @@ public struct ModelVersions: Sendable, Hashable {
         self.names = names
         if names.isEmpty {
             throw QuireError(
-                .invalidFormat, "There is no version of the model in “\(path)”.", file: path)
+                .invalidFormat, "“\(path)” does not contain a version of the model.", file: path)
         }
         let list = isCompiled ? try CompiledVersionList(inFolder: path) : nil
         hashes = list?.hashes ?? [:]
@@ -84,7 +84,7 @@ public struct ModelVersions: Sendable, Hashable {
             throw QuireError(
                 .notFound,
                 "The current version of “\(path)” is “\(named)”, which does not exist; "
-                    + "there are: \(names.joined(separator: ", ")).",
+                    + "the versions are: \(names.joined(separator: ", ")).",
                 file: path)
         }
         if names.count == 1 { return names[0] }
@@ -96,8 +96,8 @@ public struct ModelVersions: Sendable, Hashable {
             ? CompiledVersionList.fileName : currentFileName
         throw QuireError(
             .invalidFormat,
-            "“\(path)” does not name its current version (in \(place)); "
-                + "give one of its versions instead: \(names.joined(separator: ", ")).",
+            "“\(path)” does not specify its current version (in \(place)); "
+                + "specify one of its versions instead: \(names.joined(separator: ", ")).",
             file: path)
     }
 
@@ -122,7 +122,7 @@ public struct ModelVersions: Sendable, Hashable {
         named name: String
     ) throws -> (model: ManagedObjectModel, remarks: [String]) {
         guard names.contains(name) else {
-            let advice = CloseNames.advice(for: name, among: names, "there are")
+            let advice = CloseNames.advice(for: name, among: names, "its versions are")
             throw QuireError(
                 .notFound, "“\(path)” has no version “\(name)”; \(advice)", file: path)
         }
@@ -160,7 +160,7 @@ public struct ModelVersions: Sendable, Hashable {
         let file = FileSystem.path(path, currentFileName)
         func damaged(_ underlying: (any Error)?) -> QuireError {
             QuireError(
-                .invalidFormat, "“\(file)” does not name the current version of the model.",
+                .invalidFormat, "“\(file)” does not specify the current version of the model.",
                 file: file, underlying: underlying)
         }
         let data = try FileSystem.contents(of: file)
@@ -274,7 +274,7 @@ struct CompiledVersionList: Sendable, Hashable {
             return
         }
         guard size <= ModelXMLReader.maximumSize else {
-            throw BinaryPropertyListReader.damaged(file, "it is far too large")
+            throw BinaryPropertyListReader.damaged(file, "it is too large")
         }
         try self.init(FileSystem.contents(of: file), name: file)
     }

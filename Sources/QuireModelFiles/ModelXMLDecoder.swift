@@ -23,7 +23,7 @@ struct ModelXMLDecoder {
     mutating func model(from root: ModelXMLElement) throws -> ManagedObjectModel {
         guard root.name == "model" else {
             throw source.error(
-                "The root element is “\(root.name)”, so this is not a Core Data model; that of a model is “model”.",
+                "The root element is “\(root.name)”, so this is not a Core Data model; its root element would be “model”.",
                 line: root.line)
         }
         checkVocabulary(of: root)
@@ -74,7 +74,7 @@ struct ModelXMLDecoder {
     private mutating func remark(misunderstood keys: [String], on element: ModelXMLElement) {
         for key in keys {
             remark(
-                "The user info “\(key)” is not a setting of a fetch request, and is left there.",
+                "The user info “\(key)” is not a setting of a fetch request; it stays in the user info.",
                 on: element)
         }
     }
@@ -85,7 +85,7 @@ struct ModelXMLDecoder {
         for (name, _) in element.attributes
         where !known.attributes.contains(name) && !known.ignoredAttributes.contains(name) {
             remark(
-                "Element “\(element.name)” has the attribute “\(name)”, which is not known and is left out.",
+                "Element “\(element.name)” has the attribute “\(name)”, which is unknown and is omitted.",
                 on: element)
         }
         for child in element.children where !known.ignoredChildren.contains(child.name) {
@@ -94,7 +94,7 @@ struct ModelXMLDecoder {
             } else {
                 remark(
                     "Element “\(element.name)” contains the element “\(child.name)”, "
-                        + "which is not known there and is left out.", on: child)
+                        + "which is not valid there and is omitted.", on: child)
             }
         }
     }
@@ -154,7 +154,7 @@ struct ModelXMLDecoder {
         let name = try required("name", of: element)
         let subject = "The fetched property “\(entity).\(name)”"
         guard let child = element.children.first(where: { $0.name == "fetchRequest" }) else {
-            remark("\(subject) has no fetch request and is left out.", on: element)
+            remark("\(subject) has no fetch request and is omitted.", on: element)
             return nil
         }
         guard var request = try fetchRequest(from: child, of: subject) else { return nil }
@@ -174,7 +174,7 @@ struct ModelXMLDecoder {
         from element: ModelXMLElement, of subject: String
     ) throws -> FetchRequestTemplate? {
         guard let entity = unlessEmpty("entity", of: element) else {
-            remark("\(subject) has no entity and is left out.", on: element)
+            remark("\(subject) has no entity and is omitted.", on: element)
             return nil
         }
         var request = FetchRequestTemplate(
@@ -196,7 +196,7 @@ struct ModelXMLDecoder {
     /// An index; `nil` if it is not understood.
     private mutating func index(from element: ModelXMLElement) -> FetchIndexDescription? {
         guard let name = unlessEmpty("name", of: element) else {
-            remark("An index has no name and is left out.", on: element)
+            remark("An index has no name and is omitted.", on: element)
             return nil
         }
         var index = FetchIndexDescription(name: name, elements: [])
@@ -209,7 +209,7 @@ struct ModelXMLDecoder {
                 part = .init(expression: expression)
             } else {
                 remark(
-                    "An element of the index “\(name)” names no property; the index is left out.",
+                    "An element of the index “\(name)” does not specify a property; the index is omitted.",
                     on: child)
                 return nil
             }
@@ -224,7 +224,7 @@ struct ModelXMLDecoder {
             case "rtree": part.kind = .rtree
             case let type?:
                 remark(
-                    "The index “\(name)” is of a kind that is not known, “\(type)”, and is left out.",
+                    "The index “\(name)” is of an unknown kind, “\(type)”, and is omitted.",
                     on: child)
                 return nil
             }
@@ -283,7 +283,7 @@ extension ModelXMLDecoder {
             let type = ModelXMLVocabulary.attributeTypes.first(where: { $0.name == typeName })?.type
         else {
             throw source.error(
-                "Element “\(element.name)” has attributeType=“\(typeName)”, which is not known.",
+                "Element “\(element.name)” has attributeType=“\(typeName)”, which is unknown.",
                 line: element.line)
         }
         var attribute = AttributeDescription(name: name, type: type)
@@ -366,11 +366,11 @@ extension ModelXMLDecoder {
                 "The \(prefix)ValueString of attribute “\(element.attribute("name") ?? "")” of \(owner)"
             if let number = type.number(fromTruth: text) {
                 remark(
-                    "\(subject) is “\(text)”, which is taken for \(number.display).", on: element)
+                    "\(subject) is “\(text)”, which is read as \(number.display).", on: element)
                 return number
             }
             let reason = (error as? QuireError)?.message ?? "\(error)"
-            remark("\(subject) is left out: \(reason)", on: element)
+            remark("\(subject) is omitted: \(reason)", on: element)
             return .null
         }
     }
@@ -449,7 +449,7 @@ extension ModelXMLDecoder {
         _ value: String, for name: String, of element: ModelXMLElement, takenFor meaning: String
     ) {
         remark(
-            "Element “\(element.name)” has \(name)=“\(value)”, which is not known and is taken for \(meaning).",
+            "Element “\(element.name)” has \(name)=“\(value)”, which is unknown and is read as \(meaning).",
             on: element)
     }
 }

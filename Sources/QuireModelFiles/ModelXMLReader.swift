@@ -71,12 +71,12 @@ struct ModelXMLReader {
             case XML_READER_TYPE_END_ELEMENT.rawValue: close()
             case XML_READER_TYPE_DOCUMENT_TYPE.rawValue, XML_READER_TYPE_ENTITY_REFERENCE.rawValue:
                 throw source.error(
-                    "There is a document type declaration or an entity, which models never have.",
+                    "The text contains a document type declaration or an entity reference, which a model cannot have.",
                     line: line(of: reader))
             case XML_READER_TYPE_TEXT.rawValue, XML_READER_TYPE_CDATA.rawValue:
                 remarks.append(
                     source.remark(
-                        "There is text between elements, which is ignored.",
+                        "Text between elements is ignored.",
                         line: line(of: reader)))
             default: break  // White space, comments and processing instructions.
             }

@@ -9,7 +9,7 @@ extension FetchRequestTemplate {
         get throws { try predicateFormat.map { try QueryPredicate(format: $0) } }
     }
 
-    /// The order, most significant first. Only errors of a fetch tell whether a sort expression can be parsed.
+    /// The order, most significant first. Sort expressions are parsed, and may fail, only when fetching.
     public var sortOrderings: [SortOrdering] {
         get {
             sortKeys.map {
@@ -186,7 +186,7 @@ extension ManagedObjectModel {
     ) throws -> FetchSpecification {
         guard let template = fetchRequestTemplates.first(where: { $0.name == name }) else {
             let advice = CloseNames.advice(
-                for: name, among: fetchRequestTemplates.map(\.name), "there are",
+                for: name, among: fetchRequestTemplates.map(\.name), "its templates are",
                 none: "it has none")
             throw QuireError(
                 .notFound, "The model has no fetch request template “\(name)”; \(advice)")

@@ -23,7 +23,7 @@ public struct FetchSpecification: Sendable, Hashable {
     /// The number of objects in a fetch batch; 0 for no batching.
     ///
     /// With a batch size a fetch reads only identifiers, and accessing an object reads the rows of its batch. Few batches
-    /// are kept, so that iterating over any number of objects takes little memory.
+    /// are kept, so iterating over any number of objects takes little memory.
     public var fetchBatchSize = 0
     /// Relationships to prefetch: key paths such as `author` or `tags.books`, through relationships of any kind. Related
     /// objects are read with one or two queries for each relationship in the path, not one for each object, and are not
@@ -159,7 +159,7 @@ package final class FetchMonitor: Sendable {
     /// The number of rows between reports.
     package static let interval = 256
 
-    /// Makes a monitor.
+    /// Creates a monitor.
     ///
     /// - Parameters:
     ///   - report: Called periodically, on the request's thread, with the number of rows read.

@@ -80,7 +80,7 @@ public struct QueryComparison: Sendable, Hashable {
     public struct Options: OptionSet, Sendable, Hashable {
         /// The bits.
         public let rawValue: UInt8
-        /// Makes a set of its bits.
+        /// Creates a set from its bits.
         public init(rawValue: UInt8) { self.rawValue = rawValue }
         /// `[c]`: case-insensitive.
         public static let caseInsensitive = Options(rawValue: 1)
@@ -88,7 +88,7 @@ public struct QueryComparison: Sendable, Hashable {
         public static let diacriticInsensitive = Options(rawValue: 2)
         /// `[n]`: the texts are already normalized, so they compare by their bytes, regardless of other options.
         public static let normalized = Options(rawValue: 4)
-        /// `[l]`: canonically equivalent texts are equal. No locale is used, so that results are the same on every system.
+        /// `[l]`: canonically equivalent texts are equal. No locale is used, so results are the same on every system.
         public static let localized = Options(rawValue: 8)
     }
 
@@ -105,7 +105,7 @@ public struct QueryComparison: Sendable, Hashable {
     /// Whether the right side is a collection of constants that ``PredicateResolver`` has sorted, so that `IN` can search it.
     var hasSortedConstants = false
 
-    /// Makes a comparison.
+    /// Creates a comparison.
     public init(
         _ left: QueryExpression, _ operator: Operator, _ right: QueryExpression,
         modifier: Modifier = .direct, options: Options = []
@@ -153,7 +153,7 @@ extension QueryExpression {
     public func substituting(variables: [String: AttributeValue]) throws -> QueryExpression {
         try replacingVariables { name in
             guard let value = variables[name] else {
-                throw QuireError(.invalidQuery, "No value is given for the variable $\(name).")
+                throw QuireError(.invalidQuery, "The variable $\(name) has no value.")
             }
             return .constant(value)
         }

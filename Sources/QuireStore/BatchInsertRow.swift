@@ -24,7 +24,7 @@ package struct BatchInsertRow {
         if entity.isAbstract {
             throw QuireError(
                 .unsupported,
-                "“\(entity.name)” is abstract and has no objects; insert objects of a sub-entity.",
+                "“\(entity.name)” is abstract; insert objects of a sub-entity.",
                 entity: entity.name)
         }
         self.entity = entity
@@ -69,10 +69,10 @@ package struct BatchInsertRow {
         let name = relationship.name
         guard let slot = relationship.slot else {
             throw entity.unsettable(
-                name, "refers to any number of objects: set the other side, or save objects")
+                name, "is to-many: set its inverse, or save objects")
         }
         if relationship.description.isTransient {
-            throw entity.unsettable(name, "is transient: no store keeps it")
+            throw entity.unsettable(name, "is transient and not stored")
         }
         var value = value
         switch value {
@@ -81,7 +81,7 @@ package struct BatchInsertRow {
         case .objectID(let id):
             if layout.inverse(of: relationship)?.slot != nil {
                 throw entity.unsettable(
-                    name, "refers to one object and from it to one: save objects instead")
+                    name, "is one-to-one: save objects instead")
             }
             let id = id.current
             let destination = layout.destination(of: relationship)
@@ -90,7 +90,7 @@ package struct BatchInsertRow {
             else {
                 throw QuireError(
                     .invalidValue,
-                    "“\(entity.name).\(name)” takes a saved “\(destination.name)” of the same store, not "
+                    "“\(entity.name).\(name)” must be a saved “\(destination.name)” of the same store, not "
                         + "\(id).",
                     entity: entity.name, property: name, object: id.uriRepresentation)
             }
@@ -138,7 +138,7 @@ package struct BatchInsertRow {
         for (relationship, target) in references where try !exists(target) {
             throw QuireError(
                 .notFound,
-                "“\(entity.name).\(relationship.name)” is to refer to \(target.shortDescription), which does not exist.",
+                "“\(entity.name).\(relationship.name)” would refer to \(target.shortDescription), which does not exist.",
                 entity: entity.name, property: relationship.name, object: target.uriRepresentation)
         }
     }
@@ -156,8 +156,8 @@ package struct BatchInsertRow {
         guard entity.subtree.contains(change.entity.number) else {
             throw QuireError(
                 .constraintConflict,
-                "\(change.objectID.shortDescription) has values of the row that must be unique, and is not of entity “\(entity.name)”, "
-                    + "so it cannot take the row over; change the row, or delete the object before.",
+                "\(change.objectID.shortDescription) has the unique values of the row but is not of entity “\(entity.name)”, "
+                    + "so the row cannot update it; change the row, or delete the object first.",
                 entity: entity.name, object: change.objectID.uriRepresentation, file: file)
         }
         var isSet = false
@@ -183,8 +183,8 @@ package struct BatchInsertRow {
     ) -> QuireError {
         QuireError(
             .constraintConflict,
-            "\(first.shortDescription) and \(second.shortDescription) each have values of the row that must be unique, so "
-                + "neither can take it over; change the row.",
+            "\(first.shortDescription) and \(second.shortDescription) each have unique values of the row, so "
+                + "the row cannot update either; change the row.",
             entity: entity.name, property: properties.first, object: second.uriRepresentation,
             file: file, relatedObjects: [first.uriRepresentation])
     }

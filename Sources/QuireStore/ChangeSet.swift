@@ -72,8 +72,8 @@ extension ObjectChange {
     @inlinable package var baseVersion: UInt32? { base?.version ?? savedValues.map { _ in 0 } }
 
     /// Whether the object's own row is written and its version incremented: if a value changed, or the order of a to-many
-    /// relationship. Members added to or removed from an unordered to-many relationship are recorded elsewhere, so that two
-    /// contexts may add to it without a conflict.
+    /// relationship. Members added to or removed from an unordered to-many relationship are recorded elsewhere, so two
+    /// contexts can add members without a conflict.
     @inlinable public var writesRow: Bool {
         !changedSlots.isEmpty || toManyChanges.contains { $0.order != nil }
     }
@@ -119,7 +119,7 @@ public struct ToManyChange: Sendable, Equatable {
 public struct ObjectDeletion: Sendable {
     /// The object.
     public var objectID: ManagedObjectID
-    /// The version when it was read; `nil` if it was not, so that it is deleted without an optimistic lock.
+    /// The version when it was read; `nil` if it was not read; then it is deleted without an optimistic lock.
     public var version: UInt32?
 
     /// Describes a deletion.
@@ -228,7 +228,7 @@ package final class UnsavedExternalData: ExternalDataReading {
 
     package func externalData(named name: String) throws -> ExternalData {
         guard let value = values.withLock({ $0[name] }) else {
-            throw QuireError(.invalidFormat, "The row has no value in a file “\(name)”.")
+            throw QuireError(.invalidFormat, "The row has no external value named “\(name)”.")
         }
         return value
     }

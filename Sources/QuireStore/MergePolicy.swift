@@ -15,7 +15,7 @@ internal import QuireSystem
 /// | ``overwrite`` | the whole object is saved | it is inserted again | it is deleted | merged into the stored object, which gets all values |
 /// | ``rollback`` | changes are discarded | stays deleted | deletion is reverted | new objects are discarded; values of saved ones are reset |
 ///
-/// An object deleted on both sides is no conflict. Links added in the store between other objects are always kept.
+/// An object deleted on both sides is not a conflict. Links added in the store between other objects are always kept.
 ///
 /// For a custom policy override ``resolve(mergeConflict:)`` or ``resolve(constraintConflict:)`` in a subclass:
 ///

@@ -163,15 +163,15 @@ package struct PackedRow {
             guard let reader = chunk.externalData else {
                 throw QuireError(
                     .storeUnavailable,
-                    "The value is kept in the file “\(name)”, which cannot be read without its store."
+                    "The value is stored in the file “\(name)”, which cannot be read without its store."
                 )
             }
             return try reader.data(named: name)
         default:
             throw QuireError(
                 .invalidFormat,
-                "A binary value that may be kept outside begins with byte "
-                    + "\(raw.first.map(String.init) ?? "none") where 1 or 2 must be.")
+                "A binary value that allows external storage begins with byte "
+                    + "\(raw.first.map(String.init) ?? "none") instead of 1 or 2.")
         }
     }
 }

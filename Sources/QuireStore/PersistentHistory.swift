@@ -13,7 +13,7 @@ public struct PersistentHistoryToken: Codable, Hashable, Sendable {
     /// restored and changed, numbers are assigned again; the time tells which transaction the token is of.
     package let transactionTimes: [String: Double]
 
-    /// Makes a token from numbers alone. It cannot tell whether a transaction has been replaced, after a backup was restored, by
+    /// Creates a token from numbers alone. It cannot detect that a transaction was replaced, after a backup was restored, by
     /// another of the same number; tokens that history requests return can.
     public init(transactionNumbers: [String: Int64]) {
         self.init(transactionNumbers: transactionNumbers, transactionTimes: [:])
@@ -209,7 +209,7 @@ public struct PersistentHistoryChangeRequest: Sendable {
         resultType = deletes ? .statusOnly : .transactionsAndChanges
     }
 
-    /// Requests all transactions after a token; all there are if it is `nil`.
+    /// Requests all transactions after a token, or all transactions if it is `nil`.
     ///
     /// Executing it throws ``QuireError`` with code `historyTokenExpired` if transactions after the token have been deleted, or
     /// the store was replaced by another, or by an earlier state of itself that lacks the token's transaction.
@@ -227,13 +227,13 @@ public struct PersistentHistoryChangeRequest: Sendable {
         Self(.transaction(transaction), deletes: false)
     }
 
-    /// Deletes the transactions before that of a token, which stays; all if it is `nil`.
+    /// Deletes the transactions before the transaction of a token, which is kept; all if it is `nil`.
     public static func deleteHistory(before token: PersistentHistoryToken?) -> Self {
         Self(.token(token), deletes: true)
     }
 
-    /// Deletes the transactions before a time, up to the first that is not: what comes after it stays, so that no token's
-    /// transactions are missing in the midst of others.
+    /// Deletes the transactions before a time, up to the first that is not older; it and all later ones are kept, so the
+    /// remaining history has no gaps.
     public static func deleteHistory(before date: Date) -> Self { Self(.date(date), deletes: true) }
 
     /// Deletes the transactions before one, of its store.
@@ -257,10 +257,10 @@ public struct PersistentHistoryChangeRequest: Sendable {
         Self(.last(count), deletes: true)
     }
 
-    /// Deletes all transactions but the last ones of each store that have a size together.
+    /// Deletes all but the last transactions of each store, up to a total size.
     ///
-    /// A change counts for 40 bytes and the length of its values, a transaction for 60: about what they take in the file. The
-    /// file gets no smaller by it; what follows uses the space.
+    /// A change counts for 40 bytes and the length of its values, a transaction for 60: about their size in the file. The
+    /// file does not shrink; later transactions reuse the space.
     ///
     /// - Parameter size: The size in bytes. The last transaction is deleted too if it is larger.
     public static func deleteHistory(keepingLastBytes size: Int) -> Self {
@@ -320,8 +320,8 @@ public struct PersistentHistoryResult: Sendable {
     /// The number of transactions found, or deleted; of changes or objects if the result type asks for them; 0 if it is
     /// `statusOnly`.
     public let count: Int
-    /// The transactions in the order of their numbers, those of several stores by time, unless a fetch request sorts them; empty
-    /// if the result type does not ask for them.
+    /// The transactions in the order of their numbers, or by time for several stores, unless a fetch request sorts them; empty
+    /// if the result type does not include them.
     public let transactions: [PersistentHistoryTransaction]
     /// The changes of all transactions in their order, unless a fetch request sorts them, if the result type is `changesOnly`;
     /// otherwise empty.
@@ -387,7 +387,7 @@ extension QuireError {
     package static func historyTokenReplaced(_ number: Int64, path: String) -> QuireError {
         QuireError(
             .historyTokenExpired,
-            "Transaction \(number) of “\(path)” is not the one that the token is of: an earlier state of the store has been restored. Read the store again and continue from its current token.",
+            "Transaction \(number) of “\(path)” does not match the token: the store was restored to an earlier state. Read it again and continue from its current token.",
             file: path)
     }
 }

@@ -44,7 +44,7 @@ package struct PersistentHistorySelection {
         if request.deletes {
             throw QuireError(
                 .invalidQuery,
-                "A request that deletes history takes no fetch request; it deletes whole transactions, from the first on."
+                "A request that deletes history does not accept a fetch request; it deletes whole transactions, the oldest first."
             )
         }
         let model = try HistoryModel(layout)
@@ -278,7 +278,7 @@ package struct HistoryModel: Sendable {
         guard [Self.transactionName, Self.changeName].contains(fetch.entityName) else {
             throw QuireError(
                 .invalidQuery,
-                "A fetch request for history is that of PersistentHistoryTransaction.fetchRequest or of PersistentHistoryChange.fetchRequest; this one is for “\(fetch.entityName)”.",
+                "A fetch request for history must come from PersistentHistoryTransaction.fetchRequest or PersistentHistoryChange.fetchRequest; this one is for “\(fetch.entityName)”.",
                 entity: fetch.entityName)
         }
         guard fetch.resultType == .objects, fetch.propertiesToFetch.isEmpty,
@@ -286,7 +286,7 @@ package struct HistoryModel: Sendable {
         else {
             throw QuireError(
                 .invalidQuery,
-                "A fetch request for history gives no dictionaries, identifiers or counts; set the resultType of the PersistentHistoryChangeRequest.",
+                "A fetch request for history cannot return dictionaries, identifiers or counts; set the resultType of the PersistentHistoryChangeRequest.",
                 entity: fetch.entityName)
         }
     }

@@ -9,7 +9,7 @@ public struct StoreType: RawRepresentable, Hashable, Sendable {
     /// The name in Core Data's metadata.
     public let rawValue: String
 
-    /// Makes a type of a name.
+    /// Creates a type with a name.
     public init(rawValue: String) { self.rawValue = rawValue }
 
     /// A SQLite database in Core Data's layout.
@@ -33,9 +33,9 @@ public protocol PersistentStore: AnyObject, Sendable {
     var type: StoreType { get }
     /// The path of its file, or `nil` if it has none.
     var path: String? { get }
-    /// The configuration of the model whose entities' objects it keeps; `nil` if it keeps those of all entities.
+    /// The configuration of the model whose entities the store contains; `nil` if it contains all entities.
     var configurationName: String? { get }
-    /// Whether it refuses to save.
+    /// Whether saving throws an error.
     var isReadOnly: Bool { get }
     /// The model of its objects.
     var layout: ResolvedModel { get }
@@ -66,10 +66,10 @@ public protocol PersistentStore: AnyObject, Sendable {
     /// - Throws: As ``rows(matching:)``, and with code `unsupported` if the store has no query plans.
     func explain(_ request: FetchSpecification) throws -> FetchExplanation
 
-    /// The row of an object, or `nil` if it does not exist (any more).
+    /// The row of an object, or `nil` if it does not exist.
     func row(for objectID: ManagedObjectID) throws -> ObjectSnapshot?
 
-    /// The rows of objects, in any order. Missing rows are left out.
+    /// The rows of objects, in any order. Missing rows are omitted.
     func rows(for objectIDs: [ManagedObjectID]) throws -> RowSet
 
     /// The rows of the destination objects of a relationship, in the relationship's order if it is ordered, otherwise by
@@ -147,11 +147,11 @@ public protocol PersistentStore: AnyObject, Sendable {
 
     /// Reads the store's history, or deletes a part of it.
     ///
-    /// - Throws: ``QuireError`` with code `unsupported` if the store keeps none, `historyTokenExpired`, or errors of reading and
-    ///   saving.
+    /// - Throws: ``QuireError`` with code `unsupported` if the store keeps no history, `historyTokenExpired`, or errors of
+    ///   reading and saving.
     func execute(_ request: PersistentHistoryChangeRequest) throws -> PersistentHistoryResult
 
-    /// The number of the last transaction in the store's history, deleted ones included; `nil` if the store keeps none.
+    /// The number of the last transaction in the store's history, including deleted ones; `nil` if the store keeps no history.
     func lastHistoryTransactionNumber() throws -> Int64?
 
     /// The records of earlier saves' change sets.
@@ -166,10 +166,10 @@ public protocol PersistentStore: AnyObject, Sendable {
     ///   `unsupported` if the store has no metadata, and errors of saving.
     func setMetadata(_ value: PropertyListValue?, forKey key: String) throws
 
-    /// A store that reads the present content, whatever is saved later: for query generations.
+    /// A store that reads the present content regardless of later saves, for query generations.
     ///
-    /// It has this store's identity and model, and refuses saves. Closing it releases what it holds; closing this store ends
-    /// it.
+    /// It has this store's identity and model, and is read-only. Closing it releases its resources; closing this store
+    /// invalidates it.
     ///
     /// - Throws: ``QuireError`` with code `unsupported` if the store cannot, or `storeUnavailable`. Its reads throw code
     ///   `generationExpired` once a limit of the store is exceeded.
@@ -188,16 +188,16 @@ extension PersistentStore {
             bits: ContiguousArray(rows.indices.map(rows.identifierBits)), store: identity)
     }
 
-    /// Makes the dictionaries in memory, of rows.
+    /// Creates the dictionaries in memory, from rows.
     public func dictionaries(matching request: FetchSpecification) throws -> FetchedDictionaries {
         let query = try ResolvedDictionaryQuery(request, in: layout, store: identity)
         return try DictionaryEvaluation(query, of: self, request).dictionaries()
     }
 
-    /// There is nothing to tell.
+    /// Throws `unsupported`.
     public func explain(_ request: FetchSpecification) throws -> FetchExplanation {
         throw QuireError(
-            .unsupported, "A store of type \(type.rawValue) finds objects without a plan.")
+            .unsupported, "A store of type \(type.rawValue) has no query plans.")
     }
 
     /// Reads the relationship object by object.
@@ -213,24 +213,24 @@ extension PersistentStore {
         return result
     }
 
-    /// Refuses.
+    /// Throws `unsupported`.
     public func insert(
         _ request: BatchInsertRequest, onConflict policy: MergePolicy.Kind
     ) throws -> BatchResult {
         throw noBatchRequests(request.entityName)
     }
 
-    /// Refuses.
+    /// Throws `unsupported`.
     public func update(_ request: BatchUpdateRequest) throws -> BatchResult {
         throw noBatchRequests(request.entityName)
     }
 
-    /// Refuses.
+    /// Throws `unsupported`.
     public func delete(_ request: BatchDeleteRequest) throws -> BatchResult {
         throw noBatchRequests(request.fetchRequest?.entityName)
     }
 
-    /// Refuses.
+    /// Throws `unsupported`.
     public func execute(
         _ request: PersistentHistoryChangeRequest
     ) throws -> PersistentHistoryResult { throw noHistory() }
@@ -243,36 +243,36 @@ extension PersistentStore {
             file: path)
     }
 
-    /// Refuses.
+    /// Throws `unsupported`.
     public func pinned() throws -> any PersistentStore {
         throw QuireError(
             .unsupported,
-            "A store of type \(type.rawValue) has no query generations; use a context without one.",
+            "A store of type \(type.rawValue) does not support query generations; use a context without one.",
             file: path)
     }
 
-    /// None.
+    /// `nil`: the store keeps no history.
     public func lastHistoryTransactionNumber() throws -> Int64? { nil }
 
     private func noBatchRequests(_ entity: String?) -> QuireError {
         QuireError(
             .unsupported,
-            "A store of type \(type.rawValue) has no batch requests; change objects in a context instead.",
+            "A store of type \(type.rawValue) does not support batch requests; change objects in a context instead.",
             entity: entity, file: path)
     }
 
-    /// Saves, and promises no more.
+    /// Only ``StoreCapabilities/saving``.
     public var capabilities: StoreCapabilities { [.saving] }
 
-    /// Keeps none.
+    /// The UUID only.
     public func metadata() throws -> StoreMetadata {
         StoreMetadata(storeUUID: identity.uuid, values: [:])
     }
 
-    /// Refuses.
+    /// Throws `unsupported`.
     public func setMetadata(_ value: PropertyListValue?, forKey key: String) throws {
         throw QuireError(
-            .unsupported, "A store of type \(type.rawValue) keeps no metadata of applications.",
+            .unsupported, "A store of type \(type.rawValue) does not keep application metadata.",
             subject: .init(property: key, file: path))
     }
 
@@ -287,7 +287,7 @@ extension PersistentStore {
         return try save(changes)
     }
 
-    /// Cannot tell.
+    /// `nil`: unknown.
     public var contentVersion: ContentVersion? { nil }
 
     /// Zero by default: no other process saves.
@@ -318,7 +318,7 @@ public struct StoreCapabilities: OptionSet, Sendable, Hashable {
     /// One bit for each capability.
     public let rawValue: UInt32
 
-    /// Makes a set of bits.
+    /// Creates a set from bits.
     public init(rawValue: UInt32) { self.rawValue = rawValue }
 
     /// Objects can be inserted, changed and deleted.
@@ -329,7 +329,7 @@ public struct StoreCapabilities: OptionSet, Sendable, Hashable {
     public static let durableSaves = Self(rawValue: 1 << 2)
     /// Saved content persists across reopening.
     public static let reopening = Self(rawValue: 1 << 3)
-    /// Objects have versions: optimistic locking refuses a save of an object that was saved elsewhere since it was read.
+    /// Objects have versions: optimistic locking fails a save of an object that was saved elsewhere since it was read.
     public static let versions = Self(rawValue: 1 << 4)
     /// Uniqueness constraints are enforced.
     public static let constraints = Self(rawValue: 1 << 5)
@@ -337,7 +337,7 @@ public struct StoreCapabilities: OptionSet, Sendable, Hashable {
     public static let derivedAttributes = Self(rawValue: 1 << 6)
     /// Relationships keep an order.
     public static let orderedRelationships = Self(rawValue: 1 << 7)
-    /// There are batch requests.
+    /// Batch requests are supported.
     public static let batchRequests = Self(rawValue: 1 << 8)
     /// Texts can be recorded together with a save.
     public static let records = Self(rawValue: 1 << 9)
@@ -388,7 +388,8 @@ package struct NewStoreLocation {
         if isTaken { throw QuireError.alreadyExists(at: path) }
         let folder = FileSystem.folder(of: path)
         guard try isInMemory || FileSystem.information(at: folder)?.kind == .folder else {
-            throw QuireError(.notFound, "There is no folder “\(folder)” for the store.", file: path)
+            throw QuireError(
+                .notFound, "The folder “\(folder)” for the store does not exist.", file: path)
         }
     }
 }

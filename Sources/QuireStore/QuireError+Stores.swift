@@ -7,7 +7,7 @@ extension QuireError {
     package static func noModel(carriedBy path: String) -> QuireError {
         QuireError(
             .incompatibleModel,
-            "“\(path)” does not carry its model; specify the model that it was created with.",
+            "“\(path)” does not contain its model; specify the model it was created with.",
             file: path)
     }
 

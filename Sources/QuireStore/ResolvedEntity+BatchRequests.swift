@@ -9,9 +9,9 @@ extension ResolvedEntity {
     /// - Throws: ``QuireError`` with code `unsupported` if not.
     func requireSettable(_ slot: Slot) throws {
         if slot.attribute?.derivationExpression != nil {
-            throw unsettable(slot.name, "is derived: the store computes it")
+            throw unsettable(slot.name, "is derived and computed by the store")
         }
-        if !slot.isStored { throw unsettable(slot.name, "is transient: no store keeps it") }
+        if !slot.isStored { throw unsettable(slot.name, "is transient and not stored") }
     }
 
     package func unsettable(_ key: String, _ reason: String) -> QuireError {
@@ -30,7 +30,9 @@ extension ResolvedEntity {
         case .composite(let slots):
             guard case .constant(let value) = expression else {
                 throw unsettable(
-                    key, "is a composite attribute, to anything but a constant; name its elements")
+                    key,
+                    "is a composite attribute, to an expression; use a constant, or specify its elements"
+                )
             }
             found = try elements(of: value, forKey: key, in: slots).map {
                 ($0.slot, .constant($0.value))
@@ -61,7 +63,7 @@ extension BatchUpdateRequest {
         guard !expressions.isEmpty else {
             throw QuireError(
                 .invalidQuery,
-                "The batch update of “\(entity.name)” names no properties to update.",
+                "The batch update of “\(entity.name)” does not specify any properties.",
                 entity: entity.name)
         }
         var resolver = PredicateResolver(
@@ -91,8 +93,8 @@ extension ResolvedEntity.Relationship {
     ) -> QuireError {
         QuireError(
             .validation,
-            "“\(name)” of \(owner.shortDescription) is required, and refers to a “\(entity.name)” that is to be deleted; "
-                + "delete both, or let it lead elsewhere.",
+            "“\(name)” of \(owner.shortDescription) is required, and refers to a “\(entity.name)” that would be deleted; "
+                + "delete both, or set it to another object.",
             entity: owner.entityName, property: name, object: owner.uriRepresentation,
             rule: .required)
     }

@@ -225,7 +225,7 @@ public struct ObjectIDList: RandomAccessCollection, Sendable {
         self.store = store
     }
 
-    /// Makes a list of identifiers of a store.
+    /// Creates a list of identifiers of a store.
     public init(_ objectIDs: some Sequence<ManagedObjectID>, store: StoreIdentity) {
         bits = ContiguousArray(objectIDs.map(\.bits))
         self.store = store
@@ -271,7 +271,7 @@ public struct RelatedObjects: Sendable {
     /// Rows of members that were read on the way. Not all need be here.
     public var rows: [RowSet] = []
 
-    /// Makes an empty value.
+    /// Creates an empty value.
     public init() {}
 
     /// Appends one more owner with its members.

@@ -195,7 +195,7 @@ package struct RowSetBuilder: ~Copyable {
             try held.hold(data).withUnsafeBytes { try setBytes($0, at: index) }
         default:
             throw QuireError(
-                .invalidValue, "“\(slot.name)” cannot hold \(value).",
+                .invalidValue, "“\(slot.name)” cannot contain \(value).",
                 subject: .init(property: slot.name))
         }
     }
@@ -212,9 +212,9 @@ package struct RowSetBuilder: ~Copyable {
         guard count <= maximumSize - size else {
             throw QuireError(
                 .unsupported,
-                "The values of an object take up more than \(maximumSize) bytes together, which is more than can be kept "
-                    + "in memory for one object; let large ones be kept in files of their own "
-                    + "(allowsExternalBinaryDataStorage), or divide them among several objects.")
+                "The values of an object exceed \(maximumSize) bytes in total, the limit for one object in memory; "
+                    + "allow external storage of large values (allowsExternalBinaryDataStorage), or divide them "
+                    + "among several objects.")
         }
         grow(toHold: size + count, rowSize: size)
     }

@@ -14,7 +14,7 @@ public struct SaveConflicts: Error, Sendable {
     /// No conflicts.
     public init() {}
 
-    /// Whether there are no conflicts.
+    /// Whether the save has no conflicts.
     public var isEmpty: Bool { objects.isEmpty && constraints.isEmpty }
 
     /// The error to throw, with one failure per conflict.
@@ -38,7 +38,7 @@ extension QuireError {
 
 /// An optimistic-lock failure: an object of a save that was changed or deleted elsewhere since it was read.
 ///
-/// The store describes what it has; the saving context adds its own values and changes.
+/// The store describes its state; the saving context adds its own values and changes.
 public struct MergeConflict: Sendable {
     /// The operation of the change set on the object.
     public enum Change: Sendable {
@@ -93,15 +93,15 @@ public struct MergeConflict: Sendable {
         let sentence =
             switch (change, current == nil) {
             case (.update, false):
-                "\(name) was to be changed but has been saved elsewhere since it was read"
+                "\(name) cannot be changed: it was saved elsewhere after it was read"
                     + (others.isEmpty ? "" : " (\(others))") + "; read it again."
             case (.update, true):
-                "\(name) was to be changed but has been deleted meanwhile; discard the change."
+                "\(name) cannot be changed: it has been deleted; discard the change."
             case (.deletion, _):
-                "\(name) was to be deleted but has been saved elsewhere since it was read, or been "
-                    + "connected with other objects; read it again."
+                "\(name) cannot be deleted: it was saved elsewhere after it was read, or other "
+                    + "objects now refer to it; read it again."
             case (.reference, _):
-                "\(name) has been deleted meanwhile, and other objects were to refer to it; discard the change."
+                "\(name) has been deleted, but changed objects refer to it; discard the change."
             }
         return QuireError(
             .mergeConflict, sentence,

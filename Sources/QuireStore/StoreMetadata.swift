@@ -11,7 +11,7 @@ public import QuireSystem
 public struct StoreMetadata: Sendable, Hashable {
     /// The store's UUID.
     public let storeUUID: String
-    /// All of it by key, without the UUID.
+    /// The values by key, without the UUID.
     public package(set) var values: [String: PropertyListValue]
 
     /// Core Data's keys, and ours.
@@ -161,8 +161,8 @@ public struct StoreMetadata: Sendable, Hashable {
         throw QuireError(
             .invalidValue,
             key.isEmpty
-                ? "Metadata needs a key."
-                : "“\(key)” is a key of the framework's own metadata; choose another one.",
+                ? "The key of a metadata value is empty."
+                : "“\(key)” is a reserved metadata key; choose another one.",
             subject: .init(property: key, file: file))
     }
 }

@@ -259,11 +259,11 @@ import Testing
         #expect(
             text.contains(
                 misuse.isOfObject
-                    ? "Book/p1 of the managed object context “import” was used on another queue than its own"
-                    : "The managed object context “import” was used on another queue than its own"),
+                    ? "Book/p1 of the managed object context “import” was used on the wrong queue"
+                    : "The managed object context “import” was used on the wrong queue"),
             "\(text.prefix(400))")
         #expect(
-            text.contains("it belongs to a private queue, and was used outside of all contexts'"))
+            text.contains("it belongs to a private queue, but was used outside all contexts'"))
     }
 
     @Test func theMessageSaysWhichQueuesWereInvolved() async throws {
@@ -280,7 +280,7 @@ import Testing
         let text = String(decoding: result?.standardErrorContent ?? [], as: UTF8.self)
         #expect(
             text.contains(
-                "it belongs to the main queue, and was used on the queue of another context"),
+                "it belongs to the main queue, but was used on the queue of another context"),
             "\(text.prefix(400))")
     }
 

@@ -21,7 +21,7 @@ import Testing
             member: "@Relationship(inverse: \"book\") var `entity`: Thing?",
             complaint: "every managed object has a property “entity”", mended: nil),
         Case(
-            member: "@Attribute var title", complaint: "needs a type",
+            member: "@Attribute var title", complaint: "requires an explicit type",
             mended: "@Attribute var title: <#type#>"),
         Case(
             member: "@Attribute var made: Date = Date()", complaint: "awakeFromInsert()",
@@ -33,7 +33,7 @@ import Testing
             member: "@Attribute var title: String = \"\\(Date())\"", complaint: "awakeFromInsert()",
             mended: "@Attribute var title: String"),
         Case(
-            member: "@Attribute(default: 3) var year: Int = 4", complaint: "given already",
+            member: "@Attribute(default: 3) var year: Int = 4", complaint: "already specified",
             mended: "@Attribute(default: 3) var year: Int"),
         Case(
             member: "@Attribute(derived: \"books.@count\") var count: Int = 4",
@@ -50,20 +50,20 @@ import Testing
             member: "@FetchedProperty var books: [Book] = []", complaint: "no initial value",
             mended: "@FetchedProperty var books: [Book]"),
         Case(
-            member: "@FetchedProperty var names: [String]", complaint: "is a value and no object",
+            member: "@FetchedProperty var names: [String]", complaint: "is a value, not an object",
             mended: nil),
         Case(
             member: "@Relationship var author: Author? = Author()",
-            complaint: "lead to nothing", mended: "@Relationship var author: Author?"),
+            complaint: "has no related objects", mended: "@Relationship var author: Author?"),
         Case(
             member: "@Attribute static var title: String", complaint: "not of the class",
             mended: "@Attribute var title: String"),
         Case(
             member: "@Attribute var title: String { \"\" }",
-            complaint: "makes the accessors itself", mended: "var title: String { \"\" }"),
+            complaint: "generates the accessors", mended: "var title: String { \"\" }"),
         Case(
             member: "@Attribute var title: String { didSet { } }",
-            complaint: "makes the accessors itself", mended: "var title: String { didSet { } }"),
+            complaint: "generates the accessors", mended: "var title: String { didSet { } }"),
         Case(
             member: "@Attribute var title: String!", complaint: "cannot be “String!”",
             mended: "@Attribute var title: String?"),
@@ -83,16 +83,16 @@ import Testing
             member: "@Relationship var author: Author", complaint: "must be optional",
             mended: "@Relationship var author: Author?"),
         Case(
-            member: "@Relationship var tags: Set<Tag>?", complaint: "never missing",
+            member: "@Relationship var tags: Set<Tag>?", complaint: "is not optional",
             mended: "@Relationship var tags: Set<Tag>"),
         Case(
-            member: "@Relationship var tags: Set<Tag?>", complaint: "no missing members",
+            member: "@Relationship var tags: Set<Tag?>", complaint: "are not optional",
             mended: "@Relationship var tags: Set<Tag>"),
         Case(
             member: "@Relationship var tags: List<Tag>", complaint: "not a type for a relationship",
             mended: nil),
         Case(
-            member: "@Relationship var name: String?", complaint: "is a value and no object",
+            member: "@Relationship var name: String?", complaint: "is a value, not an object",
             mended: "@Attribute var name: String?"),
         Case(
             member: "@Relationship(inverse: \\Author.books.first) var author: Author?",
@@ -153,8 +153,8 @@ import Testing
             """)
         #expect(
             expanded.complaints == [
-                "the compiler cannot resolve relationships that name each other by key paths; name the inverse "
-                    + "of “spouse” by a text, or on one side only"
+                "the compiler cannot resolve relationships that name each other by key paths; specify the inverse "
+                    + "of “spouse” as a string, or on one side only"
             ])
         #expect(expanded.mended.contains(#"(inverse: "spouse") var spouse"#))
         #expect(expanded.mended.contains(#"(inverse: \Person.reports) var manager"#))
@@ -171,21 +171,23 @@ import Testing
             member: "@Composite struct Place<T> { var x: T }", complaint: "cannot be generic",
             mended: nil),
         Case(
-            member: "@Composite struct Place { static let x = 1 }", complaint: "needs an element",
+            member: "@Composite struct Place { static let x = 1 }",
+            complaint: "requires an element",
             mended: nil),
         Case(
             member: "@Composite struct Place { let x: Int = 1 }",
             complaint: "is the same in all values",
             mended: "@Composite struct Place { var x: Int = 1 }"),
         Case(
-            member: "@Composite struct Place { var x = 1.5 }", complaint: "needs a type",
+            member: "@Composite struct Place { var x = 1.5 }",
+            complaint: "requires an explicit type",
             mended: "@Composite struct Place { var x: <#type#> = 1.5 }"),
         Case(
             member: "@Composite struct Place { var x: [Double] }", complaint: "has one value",
             mended: nil),
         Case(
             member: "@Composite struct Place { var x: Double, y: Double }",
-            complaint: "of its own", mended: nil),
+            complaint: "a separate “var”", mended: nil),
     ])
     func compositesAreStructuresOfValues(_ one: Case) {
         let expanded = ExpandedSource(one.member)
@@ -198,7 +200,7 @@ import Testing
         let expanded = ExpandedSource("class Book: ManagedObject { @Attribute var title: String }")
         #expect(
             expanded.complaints == [
-                "@Attribute is for properties of a class marked @Entity; mark Book so"
+                "@Attribute is for properties of a class marked @Entity; mark Book @Entity"
             ])
     }
 

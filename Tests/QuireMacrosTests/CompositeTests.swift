@@ -273,7 +273,7 @@ private struct Cents: AttributeRepresentable, Codable, Equatable {
         #expect(try misfit(Guest.self).contains("no element “latitude”"))
         #expect(
             try misfit { $0.composites[0].elements[1].type = .string }
-                .contains("its element “number” is of type text"))
+                .contains("element “number” is of type text"))
         #expect(
             try misfit { $0.composites[1].elements.remove(at: 0) }.contains("no element “latitude”")
         )
@@ -281,7 +281,7 @@ private struct Cents: AttributeRepresentable, Codable, Equatable {
             try misfit {
                 $0.composites[1].elements.append(
                     AttributeDescription(name: "height", type: .double))
-            }.contains("has an element “height” that the structure Place lacks"))
+            }.contains("has an element “height”, which the structure Place lacks"))
     }
 
     @Test func changesOfACompositeAreItsDifferingElements() throws {

@@ -34,7 +34,7 @@ import Testing
         #expect(
             error?.message
                 == "“Book.price” changes from decimal number to 16-bit integer, which cannot be inferred; map it with a value "
-                + "expression or a policy, or give it another name.")
+                + "expression or a policy, or rename it.")
     }
 
     @Test func aNewRequiredAttributeNeedsADefault() {

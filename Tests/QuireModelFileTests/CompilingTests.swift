@@ -256,7 +256,7 @@ import Testing
         let sentences = model.partsNotCompiled
         #expect(sentences.count == 4)
         for (sentence, part) in zip(
-            sentences, ["“Place”", "Spotlight: “Thing”", "synchronized: “Thing”", "CloudKit"])
+            sentences, ["“Place”", "names: “Thing”", "synchronization: “Thing”", "CloudKit"])
         {
             #expect(sentence.contains(part))
         }

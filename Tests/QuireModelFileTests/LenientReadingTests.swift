@@ -379,7 +379,7 @@ import Testing
             "<entity name=\"A\"/><configuration name=\"C\"><memberEntity name=\"Gone\"/></configuration>",
             "entity “Gone”, which does not exist"
         ),
-        ("<entity name=\"A\"/>text", "text between elements"),
+        ("<entity name=\"A\"/>text", "Text between elements"),
     ])
     func oddXMLIsReadWithARemark(content: String, remark: String) throws {
         let folder = try TemporaryFolder()

@@ -41,7 +41,7 @@ enum OddArchive: String, CaseIterable {
         case .indexWithoutName: ["An index of Animal has no name"]
         case .indexOfUnknownKind: ["of an unknown kind, 7"]
         case .indexOfMissingProperty: ["names “gone”"]
-        case .unknownDerivation: ["“Animal.weight” is derived in a way that is not known"]
+        case .unknownDerivation: ["“Animal.weight” has an unknown derivation"]
         case .hugeCount: ["“Person.dogs” has the count 9223372036854775807"]
         case .unknownDeleteRule: ["“Dog.owner” has an unknown delete rule, 9"]
         case .templateWithoutEntity: ["has no entity"]

@@ -14,7 +14,7 @@ public import Foundation
 /// Stores at other paths, of other types or with options are set as ``persistentStoreDescriptions`` before loading.
 @MainActor
 open class PersistentContainer {
-    /// The name that was given; otherwise that of the first store's file without its extension, empty for a store in memory.
+    /// The given name, or the name of the first store's file without its extension; empty for a store in memory.
     public nonisolated let name: String
     /// The coordinator of the container's stores.
     public nonisolated let persistentStoreCoordinator: PersistentStoreCoordinator
@@ -113,7 +113,7 @@ open class PersistentContainer {
 
     /// Creates a container and opens the SQLite store at a URL at once; see ``init(path:managedObjectModel:)``.
     ///
-    /// - Throws: ``QuireError`` with code `invalidValue` if the URL is not that of a file, or as that initializer.
+    /// - Throws: ``QuireError`` with code `invalidValue` if the URL is not a file URL, or as that initializer.
     public convenience init(url: URL, managedObjectModel model: ManagedObjectModel) throws {
         try self.init(path: FileSystem.path(of: url), managedObjectModel: model)
     }

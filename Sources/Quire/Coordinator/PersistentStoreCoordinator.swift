@@ -31,7 +31,7 @@ internal import QuireStore
 /// when its object is refreshed, or a fetch returns a newer version. To see other coordinators' saves at once, set the
 /// context's staleness interval to 0, or refresh objects before use.
 public final class PersistentStoreCoordinator: Sendable, ObjectSource, ObjectIDReading {
-    /// The store; if there are several, the composite of all.
+    /// The store, or the composite of several stores.
     public var store: any PersistentStore { stores.withLock(\.combined) }
     /// The model.
     public var managedObjectModel: ManagedObjectModel { layout.model }
@@ -301,7 +301,7 @@ extension PersistentStoreCoordinator {
 
     /// Creates a value from a URL's file; see ``makeExternalData(contentsOf:taking:forEntity:)-(String,_,_)``.
     ///
-    /// - Throws: ``QuireError`` with code `invalidValue` if the URL is not that of a file, or as that method.
+    /// - Throws: ``QuireError`` with code `invalidValue` if the URL is not a file URL, or as that method.
     public func makeExternalData(
         contentsOf url: URL, taking: ExternalData.Taking = .copying,
         forEntity entityName: String? = nil

@@ -32,7 +32,7 @@ public struct PersistentStoreDescription: Sendable {
     public var fileProtection: FileProtection?
     /// The domain whose keys protect a new store; `nil` for ``ProtectionDomain/default``.
     public var protectionDomain: ProtectionDomain?
-    /// Options of a SQLite store. The store is opened for reading only if these say so or ``isReadOnly`` does, and a
+    /// Options of a SQLite store. The store is opened read-only if these or ``isReadOnly`` require it, and a
     /// ``configuration`` overrides theirs.
     public var sqliteOptions = SQLiteStoreOptions()
     /// Whether a SQLite store records saves and batch requests in its history; see ``SQLiteStoreOptions/tracksHistory``.
@@ -40,7 +40,7 @@ public struct PersistentStoreDescription: Sendable {
         get { sqliteOptions.tracksHistory }
         set { sqliteOptions.tracksHistory = newValue }
     }
-    /// Whether the coordinator reports what others change in a SQLite store; see
+    /// Whether the coordinator reports changes by others in a SQLite store; see
     /// ``PersistentStoreCoordinator/remoteChanges``. Stores of other types are read as a whole when they are opened, and
     /// ignore it.
     public var postsRemoteChanges: Bool {
@@ -72,7 +72,7 @@ public struct PersistentStoreDescription: Sendable {
     public static var inMemory: Self { Self(type: .inMemory) }
 
     /// Whether a store file made with another model is migrated: ``StoreMigrationOptions/migratesAutomatically`` of the
-    /// ``migration``. False if there is none; setting it to true makes one.
+    /// ``migration``. False without a ``migration``; setting it to true creates one.
     public var shouldMigrateStoreAutomatically: Bool {
         get { migration?.migratesAutomatically ?? false }
         set {
@@ -83,8 +83,8 @@ public struct PersistentStoreDescription: Sendable {
         }
     }
 
-    /// Whether a migration may infer its mapping: ``StoreMigrationOptions/infersMappingModel`` of the ``migration``. True if
-    /// there is none; setting it does not by itself make a store migrate.
+    /// Whether a migration may infer its mapping: ``StoreMigrationOptions/infersMappingModel`` of the ``migration``. True
+    /// without a ``migration``; setting it does not by itself make a store migrate.
     public var shouldInferMappingModelAutomatically: Bool {
         get { migration?.infersMappingModel ?? true }
         set {
@@ -124,6 +124,6 @@ public struct PersistentStoreDescription: Sendable {
         if let path { return path }
         throw QuireError(
             .invalidValue,
-            "A store of type \(type.rawValue) needs a file; give the description a path.")
+            "A store of type \(type.rawValue) requires a file; specify a path in the description.")
     }
 }

@@ -10,7 +10,7 @@ public struct RemoteChange: Sendable {
     public let store: any PersistentStore
     /// The URL of the store's file; `nil` for a store in memory.
     public let url: URL?
-    /// The end of the store's history when the change was detected; `nil` if the store keeps none.
+    /// The end of the store's history when the change was detected; `nil` if the store keeps no history.
     public let historyToken: PersistentHistoryToken?
 }
 
@@ -49,7 +49,7 @@ extension PersistentStoreCoordinator {
         case historyToken
     }
 
-    /// The changes that others make from now on to the stores with ``PersistentStoreDescription/postsRemoteChanges``.
+    /// The future changes by others in the stores with ``PersistentStoreDescription/postsRemoteChanges``.
     ///
     /// Every call returns a new sequence. It ends when the coordinator is released, which it does not retain, or when the
     /// awaiting task is cancelled.

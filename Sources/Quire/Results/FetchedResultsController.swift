@@ -18,9 +18,9 @@ public import Foundation
 ///
 /// ## Complexity
 ///
-/// It holds an identifier and the sort values for each result, and no objects; a delegate gets those that have changed. A change of *k* objects among *n* results takes
-/// O(*k* log *n*) comparisons and moves eight bytes for each result behind a changed position; many changes are applied in one
-/// pass. Unchanged objects are not read.
+/// It contains an identifier and the sort values of each result, but no objects; a delegate receives the changed objects. A
+/// change of *k* objects among *n* results takes O(*k* log *n*) comparisons and moves eight bytes for each result behind a
+/// changed position; many changes are applied in one pass. Unchanged objects are not read.
 ///
 /// - If a changed object affects results through a relationship, the objects that refer to it through the inverses are tested
 ///   again. If a relationship on the path has no inverse, or one whose delete rule is `noAction`, all results are fetched again
@@ -83,11 +83,11 @@ public final class FetchedResultsController<Result: ManagedObject> {
     /// Fetches the results, and observes changes from then on. Ends the user event.
     ///
     /// May be called again, after a change of ``fetchRequest`` for example; the delegate receives a snapshot only. After a
-    /// failure there are no results.
+    /// failure the controller has no results.
     ///
     /// - Complexity: O(*n*) in the results: one query, and one or two for each relationship in the key paths of order and
     ///   sections.
-    /// - Throws: ``QuireError`` with code `invalidQuery` if there is no sort ordering, `includesPendingChanges` is false, the
+    /// - Throws: ``QuireError`` with code `invalidQuery` without a sort ordering, if `includesPendingChanges` is false, the
     ///   section key path does not end at an attribute, or the first ordering does not keep sections together; `unknownEntity`,
     ///   `unknownKey`, or `storeUnavailable`.
     public func performFetch() throws {
@@ -142,7 +142,7 @@ public final class FetchedResultsController<Result: ManagedObject> {
         precondition(
             indexPath.count == 2 && sections.indices.contains(indexPath.section)
                 && indexPath.item >= 0 && indexPath.item < sections[indexPath.section].count,
-            "There is no object at \(indexPath); the controller has \(objects.count) in "
+            "The controller has no object at \(indexPath); it has \(objects.count) in "
                 + "\(sections.count) sections.")
         return objects[sections[indexPath.section].start + indexPath.item]
     }
@@ -174,7 +174,7 @@ public final class FetchedResultsController<Result: ManagedObject> {
         return state.map { FetchedResultsSnapshot($0.list, of: managedObjectContext) }
     }
 
-    /// The present snapshot, if there is one, and then one after each change.
+    /// The present snapshot, if any, and then a snapshot after each change.
     ///
     /// Every call returns a new sequence, which may be consumed on any queue. A consumer that falls behind gets the latest
     /// snapshot next. It ends when the controller is released.
@@ -183,7 +183,7 @@ public final class FetchedResultsController<Result: ManagedObject> {
     }
 }
 
-@available(*, unavailable, message: "A controller is used on its context's queue.")
+@available(*, unavailable, message: "Use a controller only on its context's queue.")
 extension FetchedResultsController: Sendable {}
 
 // MARK: - Sections
@@ -201,7 +201,7 @@ extension FetchedResultsController {
         }
     }
 
-    /// The titles of the section index: those of the sections, in their order, each once.
+    /// The titles of the section index: the distinct titles of the sections, in order.
     public var sectionIndexTitles: [String] {
         managedObjectContext.checkQueue()
         var seen: Set<String> = []
@@ -216,8 +216,8 @@ extension FetchedResultsController {
         sectionName.first?.uppercased()
     }
 
-    /// The number of the first section with a title of ``sectionIndexTitles``; `nil` if there is no such title at the
-    /// position.
+    /// The number of the first section with a title of ``sectionIndexTitles``; `nil` if the position does not have this
+    /// title.
     public func section(forSectionIndexTitle title: String, at position: Int) -> Int? {
         let titles = sectionIndexTitles
         guard titles.indices.contains(position), titles[position] == title else { return nil }

@@ -41,7 +41,7 @@ public protocol FetchedResultsControllerDelegate<Result>: AnyObject {
     ///
     /// - Parameters:
     ///   - controller: The controller.
-    ///   - sectionInfo: The section; a deleted one has no objects any more.
+    ///   - sectionInfo: The section; a deleted section has no objects.
     ///   - sectionIndex: Its number: of an inserted one now, of a deleted one before.
     ///   - type: The kind of change.
     func controller(
@@ -51,7 +51,7 @@ public protocol FetchedResultsControllerDelegate<Result>: AnyObject {
 
     /// An object was inserted, deleted, moved or updated.
     ///
-    /// The default calls the method that takes an object of any class, so that only one of them is called.
+    /// The default calls the method that accepts an object of any class, so only one of them is called.
     ///
     /// - Parameters:
     ///   - controller: The controller.
@@ -171,7 +171,7 @@ public struct FetchedResultsSectionInfo<Result: ManagedObject> {
     public var numberOfObjects: Int { objects.count }
 }
 
-@available(*, unavailable, message: "Sections are used on their context's queue.")
+@available(*, unavailable, message: "Use sections only on their context's queue.")
 extension FetchedResultsSectionInfo: Sendable {}
 
 // MARK: - Index paths

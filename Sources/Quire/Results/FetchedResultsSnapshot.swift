@@ -47,7 +47,7 @@ public struct FetchedResultsSnapshot: Sendable {
             indexPath.count == 2 && sectionIdentifiers.indices.contains(indexPath.section)
                 && indexPath.item >= 0
                 && indexPath.item < numberOfItems(inSection: indexPath.section),
-            "There is no object at \(indexPath) in the snapshot; it has \(numberOfItems) in \(numberOfSections) sections."
+            "The snapshot has no object at \(indexPath); it has \(numberOfItems) in \(numberOfSections) sections."
         )
         return identifier(bits[starts[indexPath.section] + indexPath.item])
     }

@@ -94,7 +94,7 @@ final class ResultList {
 
     func handle(of bits: UInt64) -> Int {
         guard let handle = handles[bits] else {
-            preconditionFailure("An identifier among the results has nothing it is sorted by.")
+            preconditionFailure("A result identifier has no sort values.")
         }
         return Int(handle)
     }
@@ -205,8 +205,8 @@ final class ResultList {
             throw QuireError(
                 .invalidQuery,
                 "The results are sorted by “\(orderings[0].keyPath)” first, which does not keep section "
-                    + "“\(broken.name)” together; sort by what the section names come from, or by something that "
-                    + "orders alike.")
+                    + "“\(broken.name)” together; sort first by the section key path, or by a key with the same "
+                    + "order.")
         }
         let section = Section(name)
         sectionsByName[name] = section

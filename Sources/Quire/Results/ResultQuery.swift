@@ -36,19 +36,19 @@ struct ResultQuery {
         guard !request.sortOrderings.isEmpty else {
             throw QuireError(
                 .invalidQuery,
-                "The request for \(request.entityName) has no sort ordering, and the results of a controller need one.",
+                "The request for \(request.entityName) has no sort ordering, which a controller requires.",
                 entity: request.entityName)
         }
         guard request.resultType == .objects else {
             throw QuireError(
                 .invalidQuery,
-                "The results of a controller are objects, but the request for \(request.entityName) asks for something else.",
+                "A controller requires objects, but the request for \(request.entityName) has another result type.",
                 entity: request.entityName)
         }
         guard request.includesPendingChanges else {
             throw QuireError(
                 .invalidQuery,
-                "A controller follows unsaved changes, but includesPendingChanges of the request for "
+                "A controller observes unsaved changes, but includesPendingChanges of the request for "
                     + "\(request.entityName) is false.",
                 entity: request.entityName)
         }
@@ -105,7 +105,7 @@ struct ResultQuery {
         guard path.slot != nil, !path.isToMany else {
             throw QuireError(
                 .invalidQuery,
-                "“\(text)” of \(entity.name) names no sections: it must refer to an attribute, through "
+                "“\(text)” of \(entity.name) is not a section key path: it must refer to an attribute, through "
                     + "to-one relationships only.",
                 entity: entity.name, property: text)
         }

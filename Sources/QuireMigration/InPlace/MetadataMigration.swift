@@ -37,7 +37,7 @@ struct MetadataMigration {
         } catch let error as QuireError where error.code == .incompatibleModel {
             throw QuireError(
                 .incompatibleModel,
-                "“\(path)” was not made with the model that it is to be migrated from: \(error.message)",
+                "“\(path)” was not created with the source model of the migration: \(error.message)",
                 entity: error.subject.entity, property: error.subject.property, file: path,
                 underlying: error,
                 failures: error.failures)

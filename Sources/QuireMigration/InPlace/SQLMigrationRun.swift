@@ -146,7 +146,7 @@ struct SQLMigrationRun {
     /// Makes a table under a temporary name.
     private func make(_ sql: String, _ name: String, _ temporary: String) throws {
         let head = "CREATE TABLE \(SQLName.quoted(name)) "
-        precondition(sql.hasPrefix(head), "Statements that make tables begin so: \(head)")
+        precondition(sql.hasPrefix(head), "Expected a CREATE TABLE statement: \(head)")
         try connection.execute("CREATE TABLE \(temporary) " + sql.dropFirst(head.count))
     }
 

@@ -16,7 +16,7 @@ internal import QuireSystem
 /// (``InPlaceTransfer``).
 ///
 /// Preserved are: the store's UUID and application metadata, primary keys and versions, records of documents, external data,
-/// and persistent history, whose entities are renumbered. Afterwards the store carries the new model and its hashes. This
+/// and persistent history, whose entities are renumbered. Afterwards the store contains the new model and its hashes. This
 /// applies to stores of Core Data too, whose cached old model is deleted.
 struct SQLiteMigration {
     /// The method of moving objects.
@@ -28,7 +28,7 @@ struct SQLiteMigration {
     }
 
     let path: String
-    /// The model of the store; `nil` for the one that it carries.
+    /// The model of the store; `nil` for the model that it contains.
     let sourceModel: ManagedObjectModel?
     let model: ManagedObjectModel
     /// The model that the store carries afterwards, which may have the entities of other stores too; `nil` for the new model.
@@ -53,7 +53,8 @@ struct SQLiteMigration {
         let path = FileSystem.absolute(path)
         if options.isReadOnly {
             throw QuireError(
-                .readOnly, "“\(path)” cannot be migrated for reading only; open it for writing.",
+                .readOnly,
+                "“\(path)” cannot be migrated read-only; open it for writing.",
                 file: path)
         }
         try FileSystem.requireStoreFile(at: path)
@@ -66,7 +67,7 @@ struct SQLiteMigration {
             if connection.isReadOnly {
                 throw QuireError(
                     .readOnly,
-                    "“\(path)” cannot be written, so it cannot be migrated; change its permissions.",
+                    "“\(path)” is not writable, so it cannot be migrated; change its permissions.",
                     file: path)
             }
             // Indexes are built from many rows at once, which would all be in memory.
@@ -190,7 +191,7 @@ extension SQLiteStore {
     ///
     /// The migration is atomic, also on a crash or power loss. UUID, application metadata, primary keys (unless objects of
     /// several tables are merged into one), versions, records, external data and persistent history are preserved. Afterwards
-    /// the store carries the new model.
+    /// the store contains the new model.
     ///
     /// ```swift
     /// try SQLiteStore.migrate(at: "library.sqlite", to: newModel)
@@ -198,14 +199,14 @@ extension SQLiteStore {
     ///
     /// - Parameters:
     ///   - path: The path of the store's file.
-    ///   - source: The model of the store; `nil` for the one that it carries.
+    ///   - source: The model of the store; `nil` for the model that it contains.
     ///   - model: The new model.
     ///   - manager: Provides the mapping, unless it is inferred, and the progress.
     ///   - options: Options for opening the file.
     /// - Complexity: O(*n*) in the objects whose entities change; little memory.
-    /// - Throws: ``QuireError`` with code `incompatibleModel` if the source model does not fit the store, or the mapping
-    ///   cannot be inferred or does not fit the models, `removalDenied`, `validation`, `constraintConflict`, `cancelled`, `notFound`,
-    ///   `invalidFormat`, `readOnly`, `locked`, `outOfSpace` or `storeUnavailable`.
+    /// - Throws: ``QuireError`` with code `incompatibleModel` if the source model does not match the store, or the mapping
+    ///   cannot be inferred or does not match the models, `removalDenied`, `validation`, `constraintConflict`, `cancelled`,
+    ///   `notFound`, `invalidFormat`, `readOnly`, `locked`, `outOfSpace` or `storeUnavailable`.
     public static func migrate(
         at path: String, from source: ManagedObjectModel? = nil, to model: ManagedObjectModel,
         manager: MigrationManager = MigrationManager(),

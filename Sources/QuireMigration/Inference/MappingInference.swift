@@ -129,13 +129,13 @@ struct MappingInference {
             guard AttributeConversion(from: before.type, to: attribute.type) != nil else {
                 fail(
                     "“\(new.name).\(slot.name)” changes from \(before.type.title) to \(attribute.type.title), which "
-                        + "cannot be inferred; map it with a value expression or a policy, or give it another name.",
+                        + "cannot be inferred; map it with a value expression or a policy, or rename it.",
                     new, slot.name)
                 return nil
             }
             if !attribute.isOptional && before.isOptional && attribute.defaultValue.isNull {
                 fail(
-                    "“\(new.name).\(slot.name)” becomes required, and objects may have no value; give it a default "
+                    "“\(new.name).\(slot.name)” becomes required, but objects may have no value; give it a default "
                         + "value, or map it.", new, slot.name)
             }
             return PropertyMapping(name: slot.name, valueExpression: .sourceValue(found.name))
@@ -149,12 +149,12 @@ struct MappingInference {
     ) -> PropertyMapping? {
         if old.relationship(named: slot.name) != nil, isUnused(slot.name, new) {
             fail(
-                "“\(new.name).\(slot.name)” was a relationship and is an attribute now, which cannot be inferred; map it, "
-                    + "or give it another name.", new, slot.name)
+                "“\(new.name).\(slot.name)” was a relationship and is now an attribute, which cannot be inferred; map it, "
+                    + "or rename it.", new, slot.name)
         }
         if !attribute.isOptional && attribute.defaultValue.isNull {
             fail(
-                "“\(new.name).\(slot.name)” is new and required, and no object has a value; give it a default value, or "
+                "“\(new.name).\(slot.name)” is new and required, but no object has a value; give it a default value, or "
                     + "map it.", new, slot.name)
         }
         return PropertyMapping(
@@ -209,8 +209,8 @@ extension MappingInference {
             }
             if !isTaken {
                 fail(
-                    "“\(new.name).\(name)” was an attribute and is a relationship now, which cannot be inferred; map it, "
-                        + "or give it another name.", new, name)
+                    "“\(new.name).\(name)” was an attribute and is now a relationship, which cannot be inferred; map it, "
+                        + "or rename it.", new, name)
             }
         }
         if !relationship.description.isOptional,
@@ -218,7 +218,7 @@ extension MappingInference {
             !isInverseKnown(of: relationship, new)
         {
             fail(
-                "“\(new.name).\(name)” is new and required, and has no object; make it optional, or map it.",
+                "“\(new.name).\(name)” is new and required, but has no object; make it optional, or map it.",
                 new, name)
         }
     }
@@ -250,8 +250,8 @@ extension MappingInference {
             !found.contains(where: { $0.rootNumber == destination.rootNumber })
         else { return }
         fail(
-            "“\(new.name).\(relationship.name)” led to “\(source.destination(of: before).name)”, which becomes "
-                + "“\(first.name)” and is not of entity “\(destination.name)”; map it, or give it another name.",
+            "“\(new.name).\(relationship.name)” referred to “\(source.destination(of: before).name)”, which becomes "
+                + "“\(first.name)” and is not of entity “\(destination.name)”; map it, or rename it.",
             new,
             relationship.name)
     }

@@ -9,10 +9,10 @@ public import QuireModel
 /// mapping["Book"]?.attributeMappings.set(.constant("unknown"), for: "publisher")
 /// ```
 public struct MappingModel: Sendable, Hashable {
-    /// The mappings, in the order in which they are carried out.
+    /// The mappings, in the order of execution.
     public var entityMappings: [EntityMapping]
 
-    /// Makes a mapping model of entity mappings.
+    /// Creates a mapping model from entity mappings.
     public init(entityMappings: [EntityMapping] = []) { self.entityMappings = entityMappings }
 
     /// The first mapping to an entity of the new model.
@@ -61,7 +61,7 @@ public struct EntityMapping: Sendable, Hashable {
     public var name: String
     /// The type of the mapping.
     public var mappingType: EntityMappingType
-    /// The entity of the old model; `nil` if there is none. Its sub-entities have separate mappings.
+    /// The entity of the old model, if any. Its sub-entities have separate mappings.
     public var sourceEntityName: String?
     /// The entity of the new model; `nil` if the objects go.
     public var destinationEntityName: String?
@@ -71,7 +71,7 @@ public struct EntityMapping: Sendable, Hashable {
     public var attributeMappings: [PropertyMapping] = []
     /// The sources of relationships. Relationships without one are set by their inverses, or empty.
     public var relationshipMappings: [PropertyMapping] = []
-    /// The name under which an ``EntityMigrationPolicy`` is registered that carries the mapping out.
+    /// The registered name of the ``EntityMigrationPolicy`` that performs the mapping.
     public var entityMigrationPolicyName: String?
     /// Free keys and values, for policies.
     public var userInfo: [String: String] = [:]

@@ -106,7 +106,7 @@ struct MappingModelFile {
         }
         throw QuireError(
             .incompatibleModel,
-            "“\(path)” maps \(which) “\(name ?? "a model that it does not name")”, which is none of the versions: "
+            "“\(path)” maps \(which) “\(name ?? "an unnamed model")”, which is not one of the versions: "
                 + versions.names.joined(separator: ", ") + ".",
             file: path, underlying: damage)
     }
@@ -167,13 +167,13 @@ struct MappingModelFile {
 }
 
 extension CustomMapping {
-    /// Reads a mapping model of Xcode's.
+    /// Reads an Xcode mapping model.
     ///
     /// - Parameters:
     ///   - path: A `.xcmappingmodel` folder.
     ///   - versions: The versions of the model, two of which it maps between.
     /// - Throws: ``QuireError`` with code `notFound`, `invalidFormat`, `incompatibleModel` if it maps between other models,
-    ///   or `unsupported` if it has an expression that is not understood.
+    ///   or `unsupported` if it has an unsupported expression.
     public init(contentsOf path: String, among versions: ModelVersions) throws {
         let file = try MappingModelFile(contentsOf: path)
         let source = try file.sourceModel(among: versions)
@@ -273,7 +273,7 @@ struct MappingExpressionArchive {
     private func unsupported(_ object: KeyedArchive.Object) -> QuireError {
         QuireError(
             .unsupported,
-            "“\(archive.name)” has an expression (\(object.className)) that is not understood; map it by a policy.",
+            "“\(archive.name)” has an expression (\(object.className)) that is not supported; use a policy.",
             file: archive.name)
     }
 }

@@ -24,10 +24,10 @@ internal import QuireSystem
 /// }
 /// ```
 ///
-/// Objects created by policies are kept in memory until all of them are complete. An error thrown by a policy aborts the
+/// Objects created by policies are kept in memory until all are complete. An error thrown by a policy aborts the
 /// migration, and nothing is changed.
 open class EntityMigrationPolicy {
-    /// Makes a policy.
+    /// Creates a policy.
     public init() {}
 
     /// Called before anything else.
@@ -43,7 +43,7 @@ open class EntityMigrationPolicy {
     /// Called when the objects of a mapping have been created.
     open func endInstanceCreation(_ mapping: EntityMapping, session: MigrationSession) throws {}
 
-    /// Sets the relationships of a new object: by default, those of the mapping that are not set already.
+    /// Sets the relationships of a new object: by default, the mapped relationships that are not set yet.
     open func createRelationships(
         for object: MigrationObject, mapping: EntityMapping, session: MigrationSession
     ) throws {
@@ -81,7 +81,7 @@ open class EntityMigrationPolicy {
 
 // MARK: - The source
 
-/// An object of the store that is migrated, as it was. It can only be read.
+/// A read-only object of the old store, before the migration.
 public struct MigrationSource {
     let snapshot: ObjectSnapshot
     let store: any PersistentStore
@@ -175,7 +175,7 @@ public final class MigrationObject {
 
     /// Sets the value of an attribute, or an element of a composite one.
     ///
-    /// - Throws: ``QuireError`` with code `unknownKey`, or `invalidValue` if the value does not fit the attribute.
+    /// - Throws: ``QuireError`` with code `unknownKey`, or `invalidValue` if the value has the wrong type for the attribute.
     public func setValue(_ value: AttributeValue, for key: String) throws {
         guard case .attribute(let slot)? = entity.properties[key] else { throw unknown(key) }
         values[slot] = try entity.slots[slot].coerce(value, in: entity)
@@ -192,7 +192,7 @@ public final class MigrationObject {
         if objects.count > 1 && !found.isToMany {
             throw QuireError(
                 .validation,
-                "“\(entity.name).\(relationship)” takes one object, not \(objects.count).",
+                "“\(entity.name).\(relationship)” allows only one object, not \(objects.count).",
                 entity: entity.name, property: relationship)
         }
         connected.insert(found.index)
@@ -208,7 +208,7 @@ public final class MigrationObject {
 
     private func unknown(_ key: String) -> QuireError {
         QuireError(
-            .unknownKey, "“\(entity.name)” of the new model has no such property “\(key)”.",
+            .unknownKey, "“\(entity.name)” of the new model has no property “\(key)”.",
             entity: entity.name, property: key)
     }
 }

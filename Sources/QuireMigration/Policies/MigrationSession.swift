@@ -31,7 +31,7 @@ public final class MigrationSession {
             guard let maker = policies[name] ?? policies[className] else {
                 throw QuireError(
                     .unsupported,
-                    "The mapping “\(mapping.name)” is carried out by a policy “\(name)”, which this program does not have; "
+                    "The mapping “\(mapping.name)” requires the policy “\(name)”, which this program does not have; "
                         + "register it with the migration manager.")
             }
             self.policies[mapping.name] = maker()
@@ -46,7 +46,7 @@ public final class MigrationSession {
 
     // MARK: - Making objects
 
-    /// Makes a new object.
+    /// Creates a new object.
     ///
     /// - Throws: ``QuireError`` with code `unknownEntity`, `unsupported` if the entity is abstract, or as
     ///   ``MigrationObject/setValue(_:for:)``.
@@ -71,7 +71,8 @@ public final class MigrationSession {
         guard let transfer = plan.transfer(named: mapping.name) else {
             throw QuireError(
                 .invalidState,
-                "The mapping “\(mapping.name)” makes no objects of objects; make one of an entity.")
+                "The mapping “\(mapping.name)” does not create objects from source objects; create an object of an entity instead."
+            )
         }
         let entity = transfer.destination
         let kept = ManagedObjectID(
@@ -116,7 +117,7 @@ public final class MigrationSession {
         if entity.isAbstract {
             throw QuireError(
                 .unsupported,
-                "“\(entity.name)” is abstract and has no objects; make objects of a sub-entity.",
+                "“\(entity.name)” is abstract; create objects of a sub-entity.",
                 entity: entity.name)
         }
         let object = MigrationObject(id, entity, mapping: mapping, source: source)
@@ -222,7 +223,8 @@ public final class MigrationSession {
             guard let policy = policies[mapping.name] else {
                 throw QuireError(
                     .unsupported,
-                    "The mapping “\(mapping.name)” calls “\(name)” of its policy, and names none.")
+                    "The mapping “\(mapping.name)” calls “\(name)” of its policy, but does not specify a policy."
+                )
             }
             return try policy.value(
                 of: name,
@@ -231,7 +233,7 @@ public final class MigrationSession {
         case .mappedObjects:
             throw QuireError(
                 .unsupported,
-                "The mapping “\(mapping.name)” has objects where a value must be.")
+                "The mapping “\(mapping.name)” has objects in the place of a value.")
         }
     }
 }

@@ -411,8 +411,8 @@ extension QuireError {
     /// - Precondition: `losses` is not empty.
     static func lossDenied(_ losses: [MigrationRemoval], path: String?) -> QuireError {
         denied(losses, path: path) {
-            "“\(path ?? "the store")” would lose \($0), so nothing was done; a relationship to many objects that several "
-                + "owners share needs an inverse in the model. Or allow the removal."
+            "“\(path ?? "the store")” would lose \($0), so nothing was done; a to-many relationship whose objects have several "
+                + "owners requires an inverse in the model. Or allow the removal."
         }
     }
 

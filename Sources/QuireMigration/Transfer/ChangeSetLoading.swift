@@ -46,8 +46,8 @@ final class ChangeSetLoading: BulkInserter {
                 throw QuireError(
                     .validation,
                     "“\(inverse.name)” of \(target.shortDescription) would refer to two objects, "
-                        + "\(found.shortDescription) and \(owner.shortDescription), and takes one; remove one of them, or "
-                        + "map the relationship by a policy.",
+                        + "\(found.shortDescription) and \(owner.shortDescription), but allows only one; remove one of them, or "
+                        + "use a migration policy.",
                     entity: target.entityName, property: inverse.name,
                     object: target.uriRepresentation)
             }

@@ -223,8 +223,8 @@ struct ObjectTransfer {
         let owner = plan.destination.entity(number: relationship.ownerNumber).name
         throw QuireError(
             .validation,
-            "“\(owner).\(relationship.name)” refers to “\(destination.name)” in the new model, and \(id.shortDescription), "
-                + "to which it led, becomes “\(other.destination.name)”; remove it from the relationship before, or map it.",
+            "“\(owner).\(relationship.name)” refers to “\(destination.name)” in the new model, but its object \(id.shortDescription) "
+                + "becomes “\(other.destination.name)”; remove it from the relationship first, or map it.",
             entity: owner, property: relationship.name, object: id.uriRepresentation)
     }
 
@@ -266,9 +266,9 @@ struct ObjectTransfer {
         if new.count > 1 && !edge.relationship.isToMany {
             throw QuireError(
                 .validation,
-                "“\(edge.source.name)” of \(owner.shortDescription) refers to \(new.count) objects, and "
-                    + "“\(transfer.destination.name).\(edge.relationship.name)” takes one; remove the others before, or "
-                    + "map it by a policy.",
+                "“\(edge.source.name)” of \(owner.shortDescription) refers to \(new.count) objects, but "
+                    + "“\(transfer.destination.name).\(edge.relationship.name)” allows only one. Remove the other objects "
+                    + "first, or use a migration policy.",
                 entity: transfer.source.name, property: edge.source.name,
                 object: owner.uriRepresentation)
         }
@@ -289,8 +289,8 @@ extension EntityTransfer {
     func abstractError(count: Int) -> QuireError {
         QuireError(
             .validation,
-            "“\(destination.name)” is abstract in the new model, and there are \(count) objects of “\(source.name)” that "
-                + "would be some; map them to a sub-entity.",
+            "“\(destination.name)” is abstract in the new model, but \(count) objects of “\(source.name)” "
+                + "would become objects of it; map them to a sub-entity.",
             entity: destination.name)
     }
 
@@ -299,7 +299,7 @@ extension EntityTransfer {
         let name = destination.slots[slot].name
         return QuireError(
             .validation,
-            "“\(destination.name).\(name)” is required, and \(object) has no object for it; give it one before, or make "
+            "“\(destination.name).\(name)” is required, but \(object) has no object for it; set one first, or make "
                 + "it optional.",
             entity: destination.name, property: name, object: uri, rule: .required)
     }

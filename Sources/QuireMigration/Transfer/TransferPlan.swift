@@ -77,7 +77,7 @@ package struct TransferPlan {
     {
         QuireError(
             .incompatibleModel,
-            "The mapping “\(mapping.name)” is about “\(entity)”, which the \(which) model does not have.",
+            "The mapping “\(mapping.name)” refers to “\(entity)”, which the \(which) model does not contain.",
             entity: entity)
     }
 
@@ -146,7 +146,7 @@ package struct TransferPlan {
             guard end <= ManagedObjectID.maximumPrimaryKey else {
                 throw QuireError(
                     .storeUnavailable,
-                    "“\(name)” of the new model would have more primary keys than there are.",
+                    "“\(name)” of the new model would exceed the maximum primary key.",
                     entity: name)
             }
             maximumKeys[root] = end
@@ -163,7 +163,7 @@ package struct TransferPlan {
         let key = last + 1
         guard key <= ManagedObjectID.maximumPrimaryKey else {
             throw QuireError(
-                .storeUnavailable, "The new store has used up its primary keys.")
+                .storeUnavailable, "The new store has no primary keys left.")
         }
         maximumKeys[root] = key
         return key
@@ -260,7 +260,7 @@ struct EntityTransfer {
     ) -> QuireError {
         QuireError(
             .incompatibleModel,
-            "The mapping “\(mapping.name)” is about “\(entity.name).\(property)”, which the \(which) model does not have.",
+            "The mapping “\(mapping.name)” refers to “\(entity.name).\(property)”, which the \(which) model does not contain.",
             entity: entity.name, property: property)
     }
 
@@ -374,8 +374,8 @@ extension TransferPlan {
         if keepsKeys { return }
         throw QuireError(
             .unsupported,
-            "“\(path ?? "the store")” has a draft of unsaved changes, and objects would get other identifiers; open it with "
-                + "the model it was made with, save or discard the changes, and migrate it then.",
+            "“\(path ?? "the store")” has a draft of unsaved changes, but the identifiers of objects would change; open it with "
+                + "the model it was created with, save or discard the changes, and then migrate it.",
             file: path)
     }
 }

@@ -29,7 +29,7 @@ public struct MigrationStage: Sendable {
     }
 
     /// A stage with handlers before or after the migration from one model to another by an inferred mapping: for example, to
-    /// fill an attribute that the old model lacks from one that the new model lacks, with an intermediate model that has
+    /// fill a new attribute from an attribute that the new model lacks, through an intermediate model that has
     /// both.
     ///
     /// The models must differ in their version hashes, or in uniqueness constraints; a version hash modifier makes them differ.
@@ -85,13 +85,13 @@ public struct StagedMigration: Sendable {
     /// The key of the record of a stage that is incomplete although the store has its model.
     private static let record = "QuireMigrationStage"
 
-    /// Makes a migration of stages.
+    /// Creates a migration from stages.
     public init(_ stages: [MigrationStage]) { self.stages = stages }
 
     /// Migrates a store that is not open.
     ///
     /// - Throws: As ``MigrationManager/migrateStore(from:to:)``, with code `incompatibleModel` if the store has none of the
-    ///   models, `invalidModel` if a stage with a handler has two models that a store cannot tell apart, and errors of the
+    ///   models, `invalidModel` if a stage with a handler has two indistinguishable models, and errors of the
     ///   handlers.
     public func migrateStore(
         at path: String, options: SQLiteStoreOptions = SQLiteStoreOptions()
@@ -173,7 +173,7 @@ public struct StagedMigration: Sendable {
             guard let carried = examination.carriedModel else {
                 throw QuireError(
                     .incompatibleModel,
-                    "“\(path)” has none of the models of the stages, and does not carry its own.",
+                    "“\(path)” does not match any stage's model and does not contain its own.",
                     file: path)
             }
             (current, stage, progress) = (carried, 0, .begun)

@@ -159,7 +159,7 @@ extension ModelVersions {
     /// The name of the version of a store; `nil` if none matches.
     ///
     /// Stores created or migrated by Quire are identified by their hashes, Core Data's by their tables. Of versions with the
-    /// same tables the current one is preferred, else the last by name: migrating from any of them is equivalent.
+    /// same tables, the current one is preferred, else the last by name; migrating from any of these is equivalent.
     ///
     /// - Throws: ``QuireError`` with code `notFound`, `invalidFormat` or `storeUnavailable`, or as ``models()``.
     public func version(ofStoreAt path: String) throws -> String? {
@@ -218,8 +218,8 @@ public struct MigrationPath: Sendable {
     ///   - versions: The available models, by name.
     ///   - mappings: Custom mappings. They take precedence over inferred ones.
     ///   - infers: Whether mappings are inferred.
-    /// - Throws: ``QuireError`` with code `incompatibleModel`, with the reason against a direct migration if there is no
-    ///   path, or `notFound` if there is no such version.
+    /// - Throws: ``QuireError`` with code `incompatibleModel`, with the reason against a direct migration if no
+    ///   path exists, or `notFound` if the version does not exist.
     public init(
         from source: ManagedObjectModel, to name: String,
         among versions: [String: ManagedObjectModel],
@@ -228,7 +228,7 @@ public struct MigrationPath: Sendable {
         guard let destination = versions[name] else {
             throw QuireError(
                 .notFound,
-                "There is no version “\(name)”; there are: \(versions.keys.sorted().joined(separator: ", "))."
+                "The version “\(name)” does not exist; the versions are: \(versions.keys.sorted().joined(separator: ", "))."
             )
         }
         var failure: QuireError?
@@ -277,7 +277,7 @@ public struct MigrationPath: Sendable {
         throw failure
             ?? QuireError(
                 .incompatibleModel,
-                "There is no mapping to “\(name)”; give one, or let it be inferred.")
+                "No mapping to “\(name)” was found; specify one, or allow inferred mappings.")
     }
 }
 

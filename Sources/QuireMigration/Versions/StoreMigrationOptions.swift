@@ -14,7 +14,7 @@ public struct StoreMigrationOptions: Sendable {
     public var infersMappingModel = true
     /// Custom mappings.
     public var mappings: [CustomMapping] = []
-    /// The possible models of the store, by name. A store that carries its model needs none.
+    /// The possible models of the store, by name. Not required for a store that contains its model.
     public var versions: [String: ManagedObjectModel] = [:]
     /// Factories for the policies in mappings.
     public var policies: [String: @Sendable () -> EntityMigrationPolicy] = [:]
@@ -27,10 +27,10 @@ public struct StoreMigrationOptions: Sendable {
     /// Custom mappings are not checked: they, and their policies, may remove any data that they do not name.
     public var allowsRemoval = false
     /// The path of a copy of the store, with its external data, written before the migration; `nil` for none. It must not
-    /// exist yet; ``copyPath(beside:date:)`` makes a path. If the migration fails the copy is removed.
+    /// exist yet; ``copyPath(beside:date:)`` returns a path. If the migration fails the copy is removed.
     public var copyPath: String?
     /// The progress of the migration, in steps from one version of the model to the next. Cancelling it makes the migration fail
-    /// with code `cancelled`; the running step is undone then. Each migration needs another one.
+    /// with code `cancelled`; the running step is undone then. Use a new one for each migration.
     public var progress: Progress?
     /// Whether a document keeps a version before it is migrated.
     public var keepsVersion = true
@@ -92,9 +92,9 @@ public struct StoreMigrationOptions: Sendable {
                 .incompatibleModel,
                 "“\(path)” was created with another version of the model; \(what).", file: path)
         }
-        guard migratesAutomatically else { throw fail("migrate it before it is opened") }
+        guard migratesAutomatically else { throw fail("migrate it before you open it") }
         guard let source = try source() else {
-            throw fail("which one is not known: give the versions that there are")
+            throw fail("that version is unknown; specify the existing versions")
         }
         var versions = versions
         let name = versions.first { $0.value == model }?.key ?? "the model"
@@ -141,7 +141,7 @@ extension SQLiteStore {
             return try open(at: path, model: model, options: options)
         } catch var error as QuireError where isMigrated {
             error.message =
-                "“\(path)” has been migrated, but it cannot be opened: \(error.message)"
+                "“\(path)” has been migrated, but cannot be opened: \(error.message)"
             throw error
         }
     }
@@ -174,7 +174,7 @@ extension SQLiteStore {
                 try run.run()
             } catch var error as QuireError where index > 0 {
                 error.message =
-                    "“\(path)” has been migrated to \(steps[index - 1].name), and no further: \(error.message)"
+                    "“\(path)” has been migrated to \(steps[index - 1].name), but no further: \(error.message)"
                 throw error
             }
         }

@@ -9,12 +9,12 @@ public struct Attribute: Sendable {
     /// The resulting description.
     public var description: AttributeDescription
 
-    /// Makes an attribute of a type.
+    /// Creates an attribute of a type.
     public init(_ name: String, _ type: AttributeType) {
         description = AttributeDescription(name: name, type: type)
     }
 
-    /// Makes an attribute that holds the elements of a ``Composite``.
+    /// Creates an attribute that contains the elements of a ``Composite``.
     public init(_ name: String, composite: String) {
         description = AttributeDescription(name: name, type: .composite)
         description.compositeName = composite
@@ -152,7 +152,7 @@ public struct ToOne: RelationshipPart {
     /// The resulting description.
     public var description: RelationshipDescription
 
-    /// Makes a relationship to at most one object of an entity.
+    /// Creates a relationship to at most one object of an entity.
     public init(_ name: String, _ destination: String, inverse: String? = nil) {
         description = RelationshipDescription(
             name: name, destination: destination, inverse: inverse)
@@ -168,7 +168,7 @@ public struct ToMany: RelationshipPart {
     /// The resulting description.
     public var description: RelationshipDescription
 
-    /// Makes a relationship to any number of objects of an entity.
+    /// Creates a relationship to any number of objects of an entity.
     public init(_ name: String, _ destination: String, inverse: String? = nil) {
         description = RelationshipDescription(
             name: name, destination: destination, inverse: inverse)

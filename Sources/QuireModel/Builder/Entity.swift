@@ -6,7 +6,7 @@ public struct Entity: Sendable {
     /// The resulting description.
     public var description: EntityDescription
 
-    /// Makes an entity from the parts listed in a closure.
+    /// Creates an entity from the parts listed in a closure.
     ///
     /// - Parameters:
     ///   - name: The entity's name.
@@ -135,7 +135,7 @@ public struct Index: Sendable {
     /// The resulting description.
     public var description: FetchIndexDescription
 
-    /// Makes an index of properties, most significant first.
+    /// Creates an index of properties, most significant first.
     public init(_ name: String, on elements: FetchIndexDescription.Element...) {
         description = FetchIndexDescription(name: name, elements: elements)
     }
@@ -195,7 +195,7 @@ public struct CompoundIndex: Sendable {
     /// The names of the properties, most significant first.
     public var propertyNames: [String]
 
-    /// Makes an index of properties.
+    /// Creates an index of properties.
     public init(_ propertyNames: String...) { self.propertyNames = propertyNames }
 }
 
@@ -208,7 +208,7 @@ public struct Unique: Sendable {
     /// The names of the properties.
     public var propertyNames: [String]
 
-    /// Makes a constraint of properties.
+    /// Creates a constraint of properties.
     public init(_ propertyNames: String...) { self.propertyNames = propertyNames }
 }
 

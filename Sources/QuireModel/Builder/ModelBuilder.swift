@@ -41,7 +41,7 @@ public enum ModelBuilder: PartBuilder {
 }
 
 extension ManagedObjectModel {
-    /// Makes a model from the parts listed in a closure.
+    /// Creates a model from the parts listed in a closure.
     ///
     /// ```swift
     /// let model = ManagedObjectModel {
@@ -89,7 +89,7 @@ public struct Composite: Sendable {
     /// The resulting description.
     public var description: CompositeDescription
 
-    /// Makes a composite from the attributes listed in a closure.
+    /// Creates a composite from the attributes listed in a closure.
     public init(_ name: String, @CompositeBuilder _ elements: () -> [AttributeDescription]) {
         description = CompositeDescription(name: name, elements: elements())
     }
@@ -143,7 +143,7 @@ public struct FetchTemplate: FetchRequestPart {
     /// The resulting request.
     public var request: FetchRequestTemplate
 
-    /// Makes a request for the objects of an entity that satisfy a predicate.
+    /// Creates a request for the objects of an entity that satisfy a predicate.
     public init(_ name: String, of entity: String, where predicate: String? = nil) {
         request = FetchRequestTemplate(name: name, entityName: entity)
         request.predicateFormat = predicate
@@ -165,7 +165,7 @@ public struct FetchedProperty: FetchRequestPart {
         set { description.fetchRequest = newValue }
     }
 
-    /// Makes a property whose value is the objects of an entity that satisfy a predicate.
+    /// Creates a property whose value is the objects of an entity that satisfy a predicate.
     public init(_ name: String, of entity: String, where predicate: String? = nil) {
         // Xcode gives the requests of all fetched properties this name.
         var request = FetchRequestTemplate(

@@ -61,7 +61,7 @@ extension ExternalData {
     /// - Parameter size: The number of bytes of each chunk but the last.
     /// - Precondition: The size is positive.
     public func chunks(ofSize size: Int = 1 << 20) -> Chunks {
-        precondition(size > 0, "ExternalData.chunks needs a size from 1 on.")
+        precondition(size > 0, "ExternalData.chunks requires a size of at least 1.")
         return Chunks(value: self, size: size)
     }
 
@@ -104,7 +104,7 @@ extension ExternalData {
 
     /// Copies the bytes durably to the file of a URL; see ``copy(to:replacing:)-(String,_)``.
     ///
-    /// - Throws: ``QuireError`` with code `invalidValue` if the URL is not that of a file, or as that method.
+    /// - Throws: ``QuireError`` with code `invalidValue` if the URL is not a file URL, or as that method.
     public func copy(to url: URL, replacing: Bool = false) throws {
         try copy(to: FileSystem.path(of: url), replacing: replacing)
     }

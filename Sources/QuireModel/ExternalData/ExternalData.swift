@@ -86,7 +86,7 @@ public final class ExternalData: Sendable {
         return URL(fileURLWithPath: location.path)
     }
 
-    /// The path of the file, if there is one.
+    /// The path of the file, if the value has one.
     public var path: String? { file?.path }
 
     package var file: ExternalDataFile? {
@@ -121,7 +121,7 @@ public final class ExternalData: Sendable {
     /// - Precondition: Neither number is negative.
     public func read(_ count: Int, at offset: Int) throws -> Data {
         precondition(
-            count >= 0 && offset >= 0, "ExternalData.read needs a count and an offset from 0 on.")
+            count >= 0 && offset >= 0, "ExternalData.read requires a nonnegative count and offset.")
         switch content {
         case .bytes(let data):
             let start = min(offset, data.count)
@@ -158,7 +158,7 @@ public final class ExternalData: Sendable {
     static let blockSize = 1 << 20
 
     static func cancelled() -> QuireError {
-        QuireError(.cancelled, "Copying a value was cancelled; the value is as it was.")
+        QuireError(.cancelled, "Copying a value was cancelled; the value is unchanged.")
     }
 
     /// The open file. A retained descriptor must not be read by its file position.
@@ -175,7 +175,7 @@ public final class ExternalData: Sendable {
     /// Verifies the bytes against the saved digest.
     ///
     /// - Returns: `false` if the store has recorded no digest.
-    /// - Complexity: O(*n*) in the bytes, of which one block at a time is in memory.
+    /// - Complexity: O(*n*) in the bytes; one block at a time is in memory.
     /// - Throws: ``QuireError`` with code `invalidFormat`, naming object, attribute and file, if they differ; or as
     ///   ``data()``.
     @discardableResult public func verify() throws -> Bool {
@@ -212,7 +212,7 @@ public final class ExternalData: Sendable {
         throw named(
             QuireError(
                 .invalidFormat,
-                "The file “\(path ?? "")” is not what was saved; restore it from a backup.",
+                "The file “\(path ?? "")” was changed after it was saved; restore it from a backup.",
                 file: path))
     }
 

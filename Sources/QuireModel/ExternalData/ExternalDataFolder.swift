@@ -144,7 +144,7 @@ package final class ExternalDataFolder: Sendable {
     static func missingError(_ path: String, underlying: (any Error)? = nil) -> QuireError {
         QuireError(
             .invalidFormat,
-            "The file “\(path)” that holds a value of the store is missing; restore it from a backup.",
+            "The file “\(path)”, which contains a value of the store, is missing; restore it from a backup.",
             file: path, underlying: underlying)
     }
 
@@ -155,7 +155,7 @@ package final class ExternalDataFolder: Sendable {
         guard Self.isFileName(name) else {
             throw QuireError(
                 .invalidFormat,
-                "“\(name)” is not a name of a file with external data; the store is damaged.",
+                "“\(name)” is not a valid name for an external data file; the store is damaged.",
                 file: folder)
         }
         return ExternalData(.file(ExternalDataFile(name, in: self)))

@@ -27,7 +27,7 @@ extension CompiledModelDecoder {
                 let template = try fetchRequest(
                     request, name: "fetchedPropertyFetchRequest", of: subject)
             else {
-                remarks.append("\(subject) has no fetch request and is left out.")
+                remarks.append("\(subject) has no fetch request and is omitted.")
                 return nil
             }
             var fetched = FetchedPropertyDescription(name: name, fetchRequest: template)
@@ -35,7 +35,7 @@ extension CompiledModelDecoder {
             fetched.userInfo = userInfo(object, of: subject)
             return .fetched(fetched)
         }
-        remarks.append("“\(entity).\(name)” is an \(object.className) and is left out.")
+        remarks.append("“\(entity).\(name)” is an \(object.className) and is omitted.")
         return nil
     }
 
@@ -50,7 +50,7 @@ extension CompiledModelDecoder {
     ) throws -> AttributeDescription {
         let code = try archive.integer(object["NSAttributeType"]) ?? 0
         guard let type = AttributeType(rawValue: Int(code)) else {
-            throw archive.damaged("\(subject) has a type that is not known, \(code)")
+            throw archive.damaged("\(subject) has an unknown type, \(code)")
         }
         var attribute = AttributeDescription(name: name, type: type)
         attribute.isOptional = try archive.boolean(object["NSIsOptional"]) ?? false
@@ -109,7 +109,7 @@ extension CompiledModelDecoder {
             case (_, .string(let text)):
                 if let number = attribute.type.number(fromTruth: text) {
                     remarks.append(
-                        "\(subject) is a number with the default value “\(text)”, which is taken for \(number.display)."
+                        "\(subject) is a number with the default value “\(text)”, which is read as \(number.display)."
                     )
                     return number
                 }
@@ -120,7 +120,7 @@ extension CompiledModelDecoder {
             return try attribute.coerce(value)
         } catch {
             remarks.append(
-                "\(subject) has a default value that cannot be taken over: \(error)")
+                "\(subject) has a default value that cannot be read: \(error)")
             return .null
         }
     }
@@ -132,7 +132,7 @@ extension CompiledModelDecoder {
         if (try? archive.scalar(value)) == .null { return [:] }
         do { return try archive.namedValues(value) ?? [:] } catch {
             remarks.append(
-                "\(subject) has a default value that cannot be taken over: it does not name the elements."
+                "\(subject) has a default value that cannot be read: it does not specify the elements."
             )
             return [:]
         }
@@ -173,7 +173,7 @@ extension CompiledModelDecoder {
         do {
             if try archive.object(object["NSFilteringPredicate"]) != nil {
                 remarks.append(
-                    "\(subject) is derived from some objects only; the condition is left out.")
+                    "\(subject) is derived only from some objects; the condition is omitted.")
             }
             let expression = try unarchiver.expression(object["NSDerivationExpression"])
             guard let text = expression.flatMap(AttributeDerivation.text) else {
@@ -181,7 +181,7 @@ extension CompiledModelDecoder {
             }
             return text
         } catch let error as QuireError {
-            remarks.append("\(subject) is derived in a way that is not known: \(error.message)")
+            remarks.append("\(subject) has an unknown derivation: \(error.message)")
             return nil
         }
     }
@@ -224,7 +224,7 @@ extension CompiledModelDecoder {
     /// A minimum or maximum count; 0, meaning unbounded, for one that no relationship can reach.
     static func count(_ number: Int64, of subject: String, _ remarks: inout [String]) -> Int {
         if number < Int32.max { return Int(max(0, number)) }
-        remarks.append("\(subject) has the count \(number), which is taken for no bound.")
+        remarks.append("\(subject) has the count \(number), which is read as unbounded.")
         return 0
     }
 
@@ -234,7 +234,7 @@ extension CompiledModelDecoder {
     ) -> DeleteRule {
         if let rule = DeleteRule(rawValue: Int(code)) { return rule }
         remarks.append(
-            "\(subject) has an unknown delete rule, \(code), which is taken for Nullify.")
+            "\(subject) has an unknown delete rule, \(code), which is read as Nullify.")
         return .nullify
     }
 }
@@ -293,7 +293,7 @@ extension CompiledModelDecoder {
                 attribute.validationPredicates.append(
                     ValidationPredicate(predicate.description, message: message))
             } catch let error as QuireError {
-                remarks.append("A condition of \(subject) is left out: \(error.message)")
+                remarks.append("A condition of \(subject) is omitted: \(error.message)")
             }
         }
     }
@@ -314,7 +314,7 @@ extension CompiledModelDecoder {
             let entityName = try text(entity?["NSEntityName"])
                 ?? text(object["_NSFetchRequestEntityName"] ?? object["NSEntityName"])
         else {
-            remarks.append("\(subject) has no entity and is left out.")
+            remarks.append("\(subject) has no entity and is omitted.")
             return nil
         }
         var request = FetchRequestTemplate(name: name, entityName: entityName)
@@ -322,7 +322,7 @@ extension CompiledModelDecoder {
             var unarchiver = PredicateUnarchiver(archive: archive)
             request.predicateFormat = try unarchiver.predicate(object["NSPredicate"])?.description
         } catch let error as QuireError {
-            remarks.append("\(subject) is left out: \(error.message)")
+            remarks.append("\(subject) is omitted: \(error.message)")
             return nil
         }
         request.fetchLimit = try count(object["NSFetchLimit"])
@@ -344,7 +344,7 @@ extension CompiledModelDecoder {
         if type != 0 { request.resultType = String(type) }
         if let flags = try archive.integer(object["NSFetchRequestFlags"]), flags != Self.usualFlags
         {
-            remarks.append("\(subject) has the options \(flags), which are left out.")
+            remarks.append("\(subject) has the options \(flags), which are omitted.")
         }
         return request
     }
@@ -356,12 +356,12 @@ extension CompiledModelDecoder {
         guard let object = try archive.object(value), let key = try text(object["NSKey"]),
             !key.isEmpty
         else {
-            remarks.append("\(subject) is sorted by no key, which is left out.")
+            remarks.append("\(subject) has a sort descriptor without a key, which is omitted.")
             return nil
         }
         let name = try text(object["NSSelector"]) ?? SortSelector.compare.rawValue
         guard let selector = SortSelector(rawValue: name) else {
-            remarks.append("\(subject) is sorted by “\(key)” with \(name), which is left out.")
+            remarks.append("\(subject) is sorted by “\(key)” with \(name), which is omitted.")
             return nil
         }
         return SortOrdering(
@@ -380,7 +380,7 @@ extension CompiledModelDecoder {
     mutating func index(_ value: ArchiveValue, of entity: String) -> FetchIndexDescription? {
         guard let object = try? archive.object(value), let name = try? text(object["NSIndexName"])
         else {
-            remarks.append("An index of \(entity) has no name and is left out.")
+            remarks.append("An index of \(entity) has no name and is omitted.")
             leftOutNames.insert("")
             return nil
         }
@@ -396,7 +396,7 @@ extension CompiledModelDecoder {
             }
         } catch {
             let reason = (error as? QuireError)?.message ?? "\(error)"
-            remarks.append("The index “\(name)” of \(entity) is left out: \(reason)")
+            remarks.append("The index “\(name)” of \(entity) is omitted: \(reason)")
             leftOutNames.insert(name)
             return nil
         }

@@ -28,7 +28,7 @@ struct CompiledModelDecoder: ModelArchiveDecoder {
     mutating func model() throws -> ManagedObjectModel {
         let top = archive.top["root"] ?? (archive.top.count == 1 ? archive.top.values.first : nil)
         guard let root = try archive.object(top) else {
-            throw archive.damaged("there is nothing in the archive")
+            throw archive.damaged("the archive is empty")
         }
         guard root.classNames.contains("NSManagedObjectModel") else {
             throw archive.damaged("it is an archive of a \(root.className), not of a model")
@@ -49,7 +49,7 @@ struct CompiledModelDecoder: ModelArchiveDecoder {
         for (name, value) in templates.sorted(by: { $0.key < $1.key }) {
             let subject = "The template “\(name)”"
             guard let object = try? archive.object(value) else {
-                remarks.append("\(subject) is not a fetch request and is left out.")
+                remarks.append("\(subject) is not a fetch request and is omitted.")
                 continue
             }
             if let template = try fetchRequest(object, name: name, of: subject) {
@@ -123,7 +123,7 @@ struct CompiledModelDecoder: ModelArchiveDecoder {
             }
             found = try archive.object(object["NSUnderlyingProperty"])
         }
-        throw archive.damaged("a property stands for itself")
+        throw archive.damaged("a property refers to itself")
     }
 
     private func name(ofProperty value: ArchiveValue, key: ArchiveValue) throws -> String {
@@ -186,11 +186,11 @@ struct CompiledModelDecoder: ModelArchiveDecoder {
                 do {
                     result[key] = try archive.propertyList(value, budget: &userInfoBudget)
                 } catch {
-                    remarks.append("The user info “\(key)” of \(subject) is left out: \(error)")
+                    remarks.append("The user info “\(key)” of \(subject) is omitted: \(error)")
                 }
             }
         } catch {
-            remarks.append("The user info of \(subject) is left out: \(error)")
+            remarks.append("The user info of \(subject) is omitted: \(error)")
         }
         return result
     }

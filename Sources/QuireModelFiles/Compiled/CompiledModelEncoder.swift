@@ -210,7 +210,7 @@ struct CompiledModelEncoder {
         _ subject: String, _ body: (inout Self) throws -> ArchiveValue
     ) -> ArchiveValue? {
         do { return try body(&self) } catch {
-            omissions.append("\(subject) is left out: \(error)")
+            omissions.append("\(subject) is omitted: \(error)")
             return nil
         }
     }
@@ -263,8 +263,8 @@ extension CompiledModelEncoder {
         usual.resultType = template.resultType
         if usual != template {
             omissions.append(
-                "\(subject) has options, such as whether sub-entities are found, which are left out: how a compiled "
-                    + "model keeps them is not known.")
+                "\(subject) has options, such as whether sub-entities are found, which are omitted: their format "
+                    + "in a compiled model is unknown.")
         }
         let order = addSortDescriptors(of: template, called: subject)
         let prefetching = template.relationshipKeyPathsForPrefetching.map { writer.add($0) }
@@ -299,7 +299,7 @@ extension CompiledModelEncoder {
             }
             guard isKeyPath else {
                 omissions.append(
-                    "\(subject) sorts by “\(ordering.keyPath)”, which is left out: a sort descriptor has a key path."
+                    "\(subject) sorts by “\(ordering.keyPath)”, which is omitted: a sort descriptor requires a key path."
                 )
                 return nil
             }
@@ -307,8 +307,8 @@ extension CompiledModelEncoder {
             if selector == nil {
                 selector = .compare
                 omissions.append(
-                    "\(subject) sorts by “\(ordering.keyPath)” with options that no sort descriptor has; "
-                        + "they are left out.")
+                    "\(subject) sorts by “\(ordering.keyPath)” with options that sort descriptors do not have; "
+                        + "they are omitted.")
             }
             return writer.add(
                 ["NSSortDescriptor", "NSObject"],
@@ -349,13 +349,13 @@ extension CompiledModelEncoder {
         let subject = "The index “\(index.name)” of \(entity.name)"
         if index.isFullText {
             omissions.append(
-                "\(subject) is left out: an index of words is an extension of Quire's.")
+                "\(subject) is omitted: full-text indexes are a Quire extension.")
             return nil
         }
         if let element = index.elements.first(where: { $0.propertyName == nil }) {
             omissions.append(
-                "\(subject) is left out: how a compiled model keeps an expression (“\(element.expression ?? "")”) "
-                    + "is not known.")
+                "\(subject) is omitted: the format of an expression (“\(element.expression ?? "")”) "
+                    + "in a compiled model is unknown.")
             return nil
         }
         return attempt(subject) { encoder in

@@ -16,17 +16,17 @@ extension ManagedObjectModel {
             if !names.isEmpty { sentences.append(sentence(list(names))) }
         }
         add(composites.map(\.name)) {
-            "Composites have no names in a compiled model: \($0). They get those of the first attributes of their types."
+            "Composites have no names in a compiled model: \($0). Each gets the name of the first attribute of its type."
         }
         add(entities.filter { $0.coreSpotlightDisplayNameExpression != nil }.map(\.name)) {
-            "A compiled model keeps no display names for Spotlight: \($0)."
+            "A compiled model does not contain Spotlight display names: \($0)."
         }
         add(entities.filter { !$0.isSyncable }.map(\.name) + names { !$0.isSyncable }) {
-            "A compiled model does not keep that something is not synchronized: \($0)."
+            "A compiled model does not record what is excluded from synchronization: \($0)."
         }
         let isMirrored = usedWithCloudKit || configurations.contains(where: \.usedWithCloudKit)
         if isMirrored {
-            sentences.append("A compiled model does not keep that it is used with CloudKit.")
+            sentences.append("A compiled model does not record that it is used with CloudKit.")
         }
         return sentences
     }

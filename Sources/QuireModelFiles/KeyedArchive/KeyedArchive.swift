@@ -100,7 +100,7 @@ package struct KeyedArchive: Sendable {
     package func object(_ value: ArchiveValue?) throws -> Object? {
         guard let found = try resolved(value) else { return nil }
         guard case .reference(let number)? = value, let object = try object(number, found) else {
-            throw damaged("there is a plain value where an object should be")
+            throw damaged("a plain value is in the place of an object")
         }
         return object
     }
@@ -263,7 +263,7 @@ extension KeyedArchive {
                 }
             }
             throw unexpected("a number")
-        default: throw damaged("it has an object of the class \(object.className) for a value")
+        default: throw damaged("it has an object of the class \(object.className) as a value")
         }
     }
 
@@ -308,7 +308,7 @@ extension KeyedArchive {
     }
 
     func unexpected(_ wanted: String) -> QuireError {
-        damaged("there is something else where \(wanted) should be")
+        damaged("\(wanted) is missing or of the wrong type")
     }
 }
 
@@ -377,7 +377,7 @@ extension KeyedArchive {
     ) throws -> PropertyListValue {
         budget -= 1
         guard budget > 0, depth < PropertyListValue.maximumDepth else {
-            throw damaged("its values are nested too deeply, or name each other too often")
+            throw damaged("its values are nested too deeply, or refer to each other too often")
         }
         if case .array? = try resolved(value) {
             return try array(value, budget: &budget, depth: depth)

@@ -51,7 +51,7 @@ extension ModelArchiveDecoder {
         var result: [[String]] = []
         for list in try archive.list(value) ?? [] {
             do { result.append(try (archive.list(list) ?? []).map(name)) } catch {
-                remarks.append("\(subject) is left out: \(error)")
+                remarks.append("\(subject) is omitted: \(error)")
             }
         }
         return result

@@ -77,13 +77,13 @@ struct LegacyModelDecoder: ModelArchiveDecoder {
                 if key.hasSuffix(".Syncable") {
                     isSyncable = (try? archive.string(value)) != "NO"
                 }
-                let remark = "Settings of Sync Services are left out: there is no such service."
+                let remark = "Settings of Sync Services are omitted: the service no longer exists."
                 if !remarks.contains(remark) { remarks.append(remark) }
             } else {
                 do {
                     values[key] = try archive.propertyList(value, budget: &budget)
                 } catch {
-                    remarks.append("The user info “\(key)” is left out: \(error)")
+                    remarks.append("The user info “\(key)” is omitted: \(error)")
                 }
             }
         }
@@ -114,7 +114,7 @@ struct LegacyModelDecoder: ModelArchiveDecoder {
             in: values["XDPMUniquenessConstraints"], "A uniqueness constraint of \(entity.name)")
         if !(try archive.list(values["XD_PSK_fetchRequestsArray"]) ?? []).isEmpty {
             remarks.append(
-                "The fetch requests of \(entity.name) are left out: how Xcode 3 keeps them is not known."
+                "The fetch requests of \(entity.name) are omitted: their format in Xcode 3 is unknown."
             )
         }
         let properties = try archive.dictionary(object["XDBucketForOwnedAttributesstorage"]) ?? []
@@ -128,7 +128,7 @@ struct LegacyModelDecoder: ModelArchiveDecoder {
                 entity.properties.append(.relationship(try relationship(property, of: entity.name)))
             default:
                 remarks.append(
-                    "“\(entity.name).\(try name(of: property))” is a \(property.className) and is left out."
+                    "“\(entity.name).\(try name(of: property))” is a \(property.className) and is omitted."
                 )
             }
         }
@@ -153,7 +153,7 @@ struct LegacyModelDecoder: ModelArchiveDecoder {
                 let names = try (archive.list(value) ?? []).map(self.name).sorted()
                 result.append(.init(name: name, entityNames: names))
             } catch {
-                remarks.append("The configuration “\(name)” is left out: \(error)")
+                remarks.append("The configuration “\(name)” is omitted: \(error)")
             }
         }
         return result.sorted { $0.name < $1.name }
@@ -168,7 +168,7 @@ struct LegacyModelDecoder: ModelArchiveDecoder {
         let values = try values(of: object)
         let code = try archive.integer(values["XD_PAttK_attributeType"]) ?? 0
         guard let type = AttributeType(rawValue: Int(code)) else {
-            throw archive.damaged("“\(entity).\(name)” has a type that is not known, \(code)")
+            throw archive.damaged("“\(entity).\(name)” has an unknown type, \(code)")
         }
         var attribute = AttributeDescription(name: name, type: type)
         attribute.isOptional = try archive.boolean(values["XD_PPSK_isOptional"]) ?? false
@@ -192,9 +192,9 @@ struct LegacyModelDecoder: ModelArchiveDecoder {
         if type.hasRange {
             let bound = type == .string ? .integer64 : type
             attribute.minimum = value(
-                values["XD_PAttK_minValueString"], as: bound, "least value of \(subject)")
+                values["XD_PAttK_minValueString"], as: bound, "minimum of \(subject)")
             attribute.maximum = value(
-                values["XD_PAttK_maxValueString"], as: bound, "greatest value of \(subject)")
+                values["XD_PAttK_maxValueString"], as: bound, "maximum of \(subject)")
         }
         return attribute
     }
@@ -209,7 +209,7 @@ struct LegacyModelDecoder: ModelArchiveDecoder {
                 if text.isEmpty && type != .string { return .null }
                 if let number = type.number(fromTruth: text) {
                     remarks.append(
-                        "The \(subject) is “\(text)”, which is taken for \(number.display).")
+                        "The \(subject) is “\(text)”, which is read as \(number.display).")
                     return number
                 }
                 if let truth = type.truth(fromNumber: text) { return truth }
@@ -217,7 +217,7 @@ struct LegacyModelDecoder: ModelArchiveDecoder {
             default: return try AttributeDescription(name: "", type: type).coerce(scalar)
             }
         } catch {
-            remarks.append("The \(subject) cannot be read and is left out: \(error)")
+            remarks.append("The \(subject) cannot be read and is omitted: \(error)")
             return .null
         }
     }

@@ -107,10 +107,10 @@ struct PredicateArchiver {
                 ["NSMatchingPredicateOperator", "NSStringPredicateOperator"])
         case .in: return flagged("NSInPredicateOperator", 10)
         case .contains: return flagged("NSInPredicateOperator", 99)
-        case .between: throw refusal("BETWEEN of other than two values")
-        case .beginsWith: throw refusal("BEGINSWITH of other than a plain text")
-        case .endsWith: throw refusal("ENDSWITH of other than a plain text")
-        case .matchesText: throw refusal("MATCHES TEXT, an extension of Quire's,")
+        case .between: throw refusal("BETWEEN without exactly two values")
+        case .beginsWith: throw refusal("BEGINSWITH with anything but plain text")
+        case .endsWith: throw refusal("ENDSWITH with anything but plain text")
+        case .matchesText: throw refusal("MATCHES TEXT, a Quire extension,")
         }
     }
 

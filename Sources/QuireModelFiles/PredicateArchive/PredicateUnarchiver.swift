@@ -88,7 +88,7 @@ struct PredicateUnarchiver {
         QuireError(
             .unsupported,
             "A predicate in “\(archive.name)” has a part of the class \(object.className), which the predicate "
-                + "format language here has no words for.",
+                + "format language cannot express.",
             file: archive.name)
     }
 

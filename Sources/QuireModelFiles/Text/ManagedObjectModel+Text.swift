@@ -3,7 +3,7 @@ public import QuireModel
 internal import QuireSystem
 
 extension ManagedObjectModel {
-    /// Reads a model from its text form, in which people write models.
+    /// Reads a model from its text form.
     ///
     /// ```swift
     /// let model = try ManagedObjectModel(
@@ -20,7 +20,7 @@ extension ManagedObjectModel {
     ///         """.utf8), name: "Library.quiremodel")
     /// ```
     ///
-    /// The page “Models as text” of the module describes the language. Files of it are named `.quiremodel`;
+    /// The page “Models as text” of the module describes the language. The extension of its files is `.quiremodel`;
     /// ``init(contentsOf:)-(String)`` reads them. The model is not validated; ``validate()`` does that.
     ///
     /// - Parameters:

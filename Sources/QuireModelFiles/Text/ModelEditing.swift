@@ -147,7 +147,8 @@ extension ManagedObjectModel {
         let index = try requireEntity(name)
         if let child = entities.first(where: { $0.superentityName == name }) {
             throw QuireError(
-                .invalidModel, "“\(name)” is the parent of “\(child.name)”; remove that first.",
+                .invalidModel,
+                "“\(name)” is the parent of “\(child.name)”; remove “\(child.name)” first.",
                 entity: name)
         }
         entities.remove(at: index)
@@ -379,7 +380,7 @@ extension Array {
             default:
                 throw QuireError(
                     .invalidModel,
-                    "“\(setting.name)” takes true or false, not “\(setting.value ?? "")”.")
+                    "“\(setting.name)” must be true or false, not “\(setting.value ?? "")”.")
             }
         } else if setting.value?.isEmpty ?? true {
             return option.reset(&part)

@@ -68,7 +68,7 @@ struct ModelTextLexer {
         case _ where Self.isPartOfWord(scalar): token = .word(word(from: scalar))
         default:
             throw error(
-                "The character “\(TerminalText.line(String(scalar)))” is unexpected; put texts in quotation marks."
+                "The character “\(TerminalText.line(String(scalar)))” is unexpected; put text in quotation marks."
             )
         }
     }

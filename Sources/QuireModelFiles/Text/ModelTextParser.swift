@@ -47,12 +47,12 @@ struct ModelTextParser {
                         try property(named: name))
                 case .composite:
                     guard case .attribute(let attribute) = try property(named: name) else {
-                        throw start.error("A composite has attributes only.")
+                        throw start.error("A composite can contain only attributes.")
                     }
                     model.composites[model.composites.count - 1].elements.append(attribute)
                 case .none:
                     throw start.error(
-                        "The property “\(name)” is outside of an entity; begin one with “entity NAME”."
+                        "The property “\(name)” is outside an entity; begin one with “entity NAME”."
                     )
                 }
             } else {
@@ -69,10 +69,10 @@ struct ModelTextParser {
     ) throws {
         guard case .word(let keyword) = token, Self.keywords.contains(keyword) else {
             throw unknown(
-                "a keyword, and a property needs a colon after its name", Self.keywords)
+                "a keyword (a property requires a colon after its name)", Self.keywords)
         }
         if ["unique", "index", "compoundIndex"].contains(keyword), block != .entity {
-            throw lexer.error("“\(keyword)” is outside of an entity; begin one with “entity NAME”.")
+            throw lexer.error("“\(keyword)” is outside an entity; begin one with “entity NAME”.")
         }
         try lexer.advance()
         let entity = model.entities.count - 1
@@ -400,7 +400,7 @@ struct ModelTextParser {
             return value
         default: break
         }
-        throw lexer.error("\(found) is not a value; put texts in quotation marks.")
+        throw lexer.error("\(found) is not a value; put text in quotation marks.")
     }
 
     private mutating func elements(
@@ -477,6 +477,6 @@ struct ModelTextParser {
         }
         return lexer.error(
             "\(found) is not \(noun); "
-                + CloseNames.advice(for: word, among: names, "the possibilities are"))
+                + CloseNames.advice(for: word, among: names, "the choices are"))
     }
 }

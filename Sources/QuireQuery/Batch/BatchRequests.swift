@@ -34,7 +34,7 @@ public struct BatchInsertRequest {
     /// The kind of result.
     public var resultType = BatchResultType.statusOnly
     /// Whether the request fails (`constraintConflict`) if a row has the unique values of a stored object, instead of updating
-    /// that object as the context's merge policy says.
+    /// that object according to the context's merge policy.
     public var failsOnConstraintConflict = false
     /// The rows, if they were given as a list.
     public let objectsToInsert: [[String: AttributeValue]]?
@@ -96,7 +96,7 @@ public enum BatchResultType: Sendable, Hashable, CaseIterable {
 
 // MARK: - Updates
 
-/// Updates attributes of all objects that satisfy a condition, directly in the store, without fetching any of them.
+/// Updates attributes of all objects that satisfy a condition, directly in the store, without fetching them.
 ///
 /// ```swift
 /// var request = BatchUpdateRequest(entityName: "Book")
@@ -105,8 +105,8 @@ public enum BatchResultType: Sendable, Hashable, CaseIterable {
 /// try context.execute(request)
 /// ```
 ///
-/// A value is a constant or is computed from the object's state before the request. It must fit the attribute and satisfy
-/// the model's rules for it; validation predicates and class validation are not run. Relationships, derived and transient
+/// A value is a constant or is computed from the object's state before the request. It must have the type of the attribute and
+/// satisfy the model's rules for it; validation predicates and class validation are not run. Relationships, derived and transient
 /// attributes cannot be set. The objects' versions are incremented.
 public struct BatchUpdateRequest: Sendable, Hashable {
     /// The author of the request, for persistent history.
@@ -145,16 +145,16 @@ extension PredicateResolver {
         if case .constant = expression { return expression }
         let side = try side(expression)
         guard !side.isSeveral, side.type?.kind != .object else {
-            throw refused(expression, for: slot, "is not a single value of an attribute")
+            throw refused(expression, for: slot, "is not a single attribute value")
         }
         if side.type?.isExternalCapable == true {
-            throw refused(expression, for: slot, "may be kept in files")
+            throw refused(expression, for: slot, "may be stored in external files")
         }
         let needed = ValueKind(of: slot.index, in: entity)
         if let kind = side.type?.kind, kind != needed {
             throw QuireError(
                 .invalidValue,
-                "“\(entity.name).\(slot.name)” takes \(needed.noun), and “\(expression)” is \(kind.noun).",
+                "“\(entity.name).\(slot.name)” must be \(needed.noun), but “\(expression)” is \(kind.noun).",
                 entity: entity.name, property: slot.name)
         }
         return side.expression
@@ -180,8 +180,8 @@ extension ResolvedEntity.Slot {
             guard let typed = typed(value), try coerce(typed, in: entity) == typed else {
                 throw QuireError(
                     .invalidValue,
-                    "“\(entity.name).\(name)” cannot be set to \(PredicatePrinter.text(of: value)), which was computed for it "
-                        + "and is not of its type.",
+                    "“\(entity.name).\(name)” cannot be set to the computed value "
+                        + "\(PredicatePrinter.text(of: value)), which is not of its type.",
                     entity: entity.name, property: name)
             }
             try attribute?.validate(typed, entity: entity.name)
@@ -214,7 +214,7 @@ extension BatchUpdateRequest {
 
 // MARK: - Deletions
 
-/// Deletes objects directly in the store, without fetching any of them, applying the model's delete rules:
+/// Deletes objects directly in the store, without fetching them, applying the model's delete rules:
 ///
 /// - destinations of a cascade relationship are deleted too, recursively,
 /// - nullified objects lose their reference; the request fails if it is required or violates a minimum count,
@@ -290,7 +290,7 @@ public struct BatchResult: Sendable, Hashable {
     /// ``ManagedObjectContext/mergeChanges(fromRemoteContextSave:into:)-(_,[ManagedObjectContext])``.
     public let changes: ObjectIDChanges
 
-    /// Makes a result.
+    /// Creates a result.
     public init(count: Int, changes: ObjectIDChanges = ObjectIDChanges()) {
         self.count = count
         self.changes = changes

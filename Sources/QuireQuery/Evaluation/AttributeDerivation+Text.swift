@@ -91,7 +91,7 @@ extension ResolvedEntity.Slot {
         return QuireError(
             .invalidValue,
             "“\(entity.name).\(name)” of \(object) would be \(PredicatePrinter.text(of: value)), which a "
-                + "\(attribute?.type.title ?? "value") cannot hold; change the values that it is derived from.",
+                + "\(attribute?.type.title ?? "value") cannot represent; change the values it is derived from.",
             entity: entity.name, property: name, object: object,
             value: PredicatePrinter.text(of: value))
     }

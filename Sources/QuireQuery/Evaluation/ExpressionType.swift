@@ -135,7 +135,7 @@ package enum ValueKind: Sendable, Hashable {
         self == other || self == .any || other == .any
     }
 
-    /// The noun, as in “holds …”.
+    /// The noun, as in “is …”.
     var noun: String {
         switch self {
         case .number: "a number"

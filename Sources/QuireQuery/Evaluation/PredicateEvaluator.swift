@@ -101,7 +101,7 @@ package struct PredicateEvaluator {
             return try test(comparison, value.attributeValue, right)
         case (.list, _, _):
             throw QuireError(
-                .invalidQuery, "A collection can stand only on the right of IN and BETWEEN.")
+                .invalidQuery, "A collection is allowed only on the right of IN and BETWEEN.")
         default: break
         }
         throw Self.needsModifier(comparison.left)
@@ -110,7 +110,7 @@ package struct PredicateEvaluator {
     static func needsModifier(_ expression: QueryExpression) -> QuireError {
         QuireError(
             .invalidQuery,
-            "“\(expression)” has any number of values; write ANY, ALL or NONE before it.")
+            "“\(expression)” can have several values; write ANY, ALL or NONE before it.")
     }
 
     // MARK: - Comparisons
@@ -130,7 +130,7 @@ package struct PredicateEvaluator {
                     && test(left, .lessOrEqual, values[1], comparison.options)
             default:
                 throw QuireError(
-                    .invalidQuery, "A collection can stand only on the right of IN and BETWEEN.")
+                    .invalidQuery, "A collection is allowed only on the right of IN and BETWEEN.")
             }
         case .many:
             throw Self.needsModifier(comparison.right)
@@ -280,7 +280,7 @@ extension PredicateEvaluator {
 
     private func single(_ expression: QueryExpression) throws -> QueryValue {
         guard case .one(let value) = try operand(expression) else {
-            throw QuireError(.invalidQuery, "“\(expression)” has any number of values.")
+            throw QuireError(.invalidQuery, "“\(expression)” can have several values.")
         }
         return value
     }
@@ -324,7 +324,7 @@ extension PredicateEvaluator {
     private func variable(_ name: String) throws -> Operand {
         let keys = name.split(separator: ".", omittingEmptySubsequences: false).map(String.init)
         guard let value = variables[keys[0]] else {
-            throw QuireError(.invalidQuery, "No value is given for the variable $\(name).")
+            throw QuireError(.invalidQuery, "The variable $\(name) has no value.")
         }
         if keys.count == 1 { return .one(value) }
         return try values(at: Array(keys.dropFirst()), of: [value], isMany: false)
@@ -354,7 +354,7 @@ extension PredicateEvaluator {
         guard arguments.count == function.argumentCount else {
             throw QuireError(
                 .invalidQuery,
-                "\(function.rawValue) takes \(function.argumentCount) arguments, not \(arguments.count)."
+                "\(function.rawValue) requires \(function.argumentCount) arguments, not \(arguments.count)."
             )
         }
         switch function {

@@ -49,7 +49,7 @@ extension PredicateResolver {
     private mutating func variable(_ name: String) throws -> Side {
         let keys = name.split(separator: ".", omittingEmptySubsequences: false).map(String.init)
         guard let origin = variables[keys[0]] else {
-            throw QuireError(.invalidQuery, "No value is given for the variable $\(name).")
+            throw QuireError(.invalidQuery, "The variable $\(name) has no value.")
         }
         let element = ExpressionType(at: origin, isMany: false)
         return try following(Array(keys.dropFirst()), from: .variable(keys[0]), element)
@@ -85,7 +85,7 @@ extension PredicateResolver {
         guard arguments.count == function.argumentCount else {
             throw invalid(
                 expression,
-                "\(function.rawValue) takes \(function.argumentCount) arguments, not \(arguments.count)"
+                "\(function.rawValue) requires \(function.argumentCount) arguments, not \(arguments.count)"
             )
         }
         if function == .now {
@@ -102,7 +102,7 @@ extension PredicateResolver {
         let kinds = sides.map { kind(of: $0) }
         guard function.takes(kinds) else {
             let found = kinds.compactMap { $0?.noun }.joined(separator: " and ")
-            throw invalid(expression, "it cannot be computed of \(found)")
+            throw invalid(expression, "it cannot be computed from \(found)")
         }
         let resolved = QueryExpression.function(function, sides.map(\.expression))
         var type = ExpressionType(function.kind(of: kinds))
@@ -134,7 +134,7 @@ extension PredicateResolver {
         default:
             for side in sides where side.isSeveral {
                 throw invalid(
-                    expression, "“\(side.expression)” has any number of values")
+                    expression, "“\(side.expression)” can have several values")
             }
             type.isGrouped = sides.contains { $0.type?.isGrouped ?? false }
             if function == .noIndex { type.origin = sides[0].type?.origin }
@@ -171,11 +171,11 @@ extension PredicateResolver {
         guard allowsGrouping else {
             throw invalid(
                 expression,
-                "“\(argument.expression)” has one value in each object; a key path through a to-many "
-                    + "relationship has several")
+                "“\(argument.expression)” has one value in each object; use a key path through a to-many "
+                    + "relationship")
         }
         guard !type.isGrouped else {
-            throw invalid(expression, "“\(argument.expression)” is one value of a group already")
+            throw invalid(expression, "“\(argument.expression)” is already one value of a group")
         }
         return true
     }
@@ -187,7 +187,7 @@ extension PredicateResolver {
     ) throws -> Side {
         let inner = try side(inner)
         if inner.isSeveral {
-            throw invalid(expression, "“\(inner.expression)” has any number of values")
+            throw invalid(expression, "“\(inner.expression)” can have several values")
         }
         guard case .value(let value, let type) = inner else {
             return .constant(
@@ -195,7 +195,7 @@ extension PredicateResolver {
         }
         if type.isExternalCapable, let path = type.origin { throw unsupportedExternal(path) }
         if cast == .objectID && type.kind != .object || cast != .objectID && type.kind == .object {
-            throw invalid(expression, "\(cast.rawValue) cannot be made of it for each object")
+            throw invalid(expression, "its values cannot be converted to \(cast.rawValue)")
         }
         var result = ExpressionType(cast.kind, isGrouped: type.isGrouped)
         if cast == .objectID { result.origin = type.origin }
@@ -226,7 +226,7 @@ extension PredicateResolver {
         if case .constant(let truth) = condition { return truth ? sides[0] : sides[1] }
         for side in sides {
             if side.isSeveral {
-                throw invalid(expression, "“\(side.expression)” has any number of values")
+                throw invalid(expression, "“\(side.expression)” can have several values")
             }
             if let type = side.type, type.isExternalCapable, let path = type.origin {
                 throw unsupportedExternal(path)
@@ -260,7 +260,7 @@ extension PredicateResolver {
 
     private func invalid(_ expression: QueryExpression, _ problem: String) -> QuireError {
         QuireError(
-            .invalidQuery, "“\(expression)” makes no sense: \(problem).", entity: entity.name)
+            .invalidQuery, "“\(expression)” is not valid: \(problem).", entity: entity.name)
     }
 }
 
@@ -306,7 +306,7 @@ extension PredicateResolver {
         guard leftKind.isComparable(with: rightKind) else {
             throw invalid(
                 comparison,
-                "“\(left.expression)” holds \(leftKind.noun) and “\(right.expression)” \(rightKind.noun)"
+                "“\(left.expression)” is \(leftKind.noun), but “\(right.expression)” is \(rightKind.noun)"
             )
         }
     }
@@ -325,19 +325,19 @@ extension PredicateResolver {
         if comparison.isTextual(other: other), let kind = type.kind, kind != .text, kind != .any {
             throw invalid(
                 comparison,
-                "\(PredicatePrinter.word(for: comparison.operator)) compares texts, but "
-                    + "“\(expression)” holds \(kind.noun)")
+                "\(PredicatePrinter.word(for: comparison.operator)) compares text, but "
+                    + "“\(expression)” is \(kind.noun)")
         }
         if comparison.operator.isOrder, type.kind == .object {
-            throw invalid(comparison, "objects have no order; “\(expression)” holds an object")
+            throw invalid(comparison, "objects have no order; “\(expression)” is an object")
         }
     }
 
     func unsupportedExternal(_ path: QueryKeyPath) -> QuireError {
         QuireError(
             .unsupported,
-            "“\(path.text)” of \(entity.name) may be kept in files outside the store; a query can only "
-                + "ask whether it is nil.",
+            "“\(path.text)” of \(entity.name) may be stored in external files; a query can only compare it "
+                + "with nil.",
             entity: entity.name, property: path.text)
     }
 
@@ -358,13 +358,13 @@ extension PredicateResolver {
             if type.kind == .object, side.expression != .evaluatedObject {
                 throw invalid(
                     type.isMany
-                        ? "it has any number of values"
+                        ? "it can have several values"
                         : "it refers to an object; name one of its attributes")
             }
             if type.isExternalCapable, let path = type.origin { throw unsupportedExternal(path) }
             if type.kind != .text { options = [] }
         }
-        if side.isSeveral { throw invalid("it has any number of values") }
+        if side.isSeveral { throw invalid("it can have several values") }
         return SortOrdering(side.expression, ascending: ordering.ascending, options: options)
     }
 
@@ -379,7 +379,7 @@ extension PredicateResolver {
         func mismatch(_ underlying: (any Error)? = nil) -> QuireError {
             QuireError(
                 .invalidQuery,
-                "“\(expression)” of \(entity.name) holds \(wanted.noun); "
+                "“\(expression)” of \(entity.name) is \(wanted.noun); "
                     + "\(PredicatePrinter.text(of: value)) is not \(wanted.noun).",
                 entity: entity.name, property: type.origin?.text, underlying: underlying)
         }
@@ -408,7 +408,9 @@ extension PredicateResolver {
     /// The object identified by a URI or `Entity/p12`.
     private func objectID(_ text: String) throws -> ManagedObjectID {
         guard let store else {
-            throw QuireError(.invalidQuery, "“\(text)” names an object, which only a store knows.")
+            throw QuireError(
+                .invalidQuery, "“\(text)” identifies an object; only a query of a store can use it."
+            )
         }
         return try ManagedObjectID(parsing: text, in: layout, store: store)
     }

@@ -92,7 +92,7 @@ package struct PredicateResolver {
         if case .slot(let slot) = path.end, !path.destination.slots[slot].isStored {
             throw QuireError(
                 .invalidQuery,
-                "“\(path.text)” of \(entity.name) is transient; a store cannot be asked for it.",
+                "“\(path.text)” of \(entity.name) is transient; a query of a store cannot use it.",
                 entity: entity.name, property: path.text)
         }
         if let step = path.steps.first(where: {
@@ -100,8 +100,8 @@ package struct PredicateResolver {
         }) {
             throw QuireError(
                 .invalidQuery,
-                "“\(step.relationship.name)” of \(step.source.name) is transient; a store cannot "
-                    + "be asked for it.",
+                "“\(step.relationship.name)” of \(step.source.name) is transient; a query of a "
+                    + "store cannot use it.",
                 entity: step.source.name, property: step.relationship.name)
         }
         keyPaths.append(path)
@@ -255,7 +255,7 @@ package struct PredicateResolver {
 
     private func checkShape(_ comparison: QueryComparison, _ left: Side, _ right: Side) throws {
         if case .collection = left {
-            throw invalid(comparison, "a collection can stand only on the right of IN and BETWEEN")
+            throw invalid(comparison, "a collection is allowed only on the right of IN and BETWEEN")
         }
         if comparison.modifier == .direct, left.isToMany {
             throw PredicateEvaluator.needsModifier(left.expression)
@@ -273,7 +273,7 @@ package struct PredicateResolver {
         case (.between, _):
             throw invalid(comparison, "BETWEEN needs two bounds, as in BETWEEN {1, 5}")
         case (_, .collection):
-            throw invalid(comparison, "a collection can stand only on the right of IN and BETWEEN")
+            throw invalid(comparison, "a collection is allowed only on the right of IN and BETWEEN")
         default: return
         }
     }
@@ -338,14 +338,14 @@ package struct PredicateResolver {
     func severalOnTheRight(_ side: Side, _ comparison: QueryComparison) -> QuireError {
         invalid(
             comparison,
-            "“\(side.expression)” has any number of values and stands on the right; write it on the left, with "
+            "“\(side.expression)” can have several values and is on the right; write it on the left, with "
                 + "ANY or ALL before it")
     }
 
     func invalid(_ comparison: QueryComparison, _ problem: String) -> QuireError {
         QuireError(
             .invalidQuery,
-            "“\(QueryPredicate.comparison(comparison))” makes no sense: \(problem).",
+            "“\(QueryPredicate.comparison(comparison))” is not valid: \(problem).",
             entity: entity.name)
     }
 }

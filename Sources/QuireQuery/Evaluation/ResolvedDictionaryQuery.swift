@@ -49,7 +49,7 @@ package struct ResolvedDictionaryQuery: Sendable {
             guard names.updateValue(column.expression, forKey: column.name) == nil else {
                 throw QuireError(
                     .invalidQuery,
-                    "Two columns are called “\(column.name)”; give one of them another name.",
+                    "Two columns are named “\(column.name)”; rename one of them.",
                     entity: entity.name, property: column.name)
             }
         }
@@ -95,7 +95,7 @@ package struct ResolvedDictionaryQuery: Sendable {
         guard !attributes.isEmpty else {
             throw QuireError(
                 .invalidQuery,
-                "\(entity.name) has no attributes that a dictionary could hold; specify what to fetch.",
+                "\(entity.name) has no attributes that a dictionary can contain; specify the properties to fetch.",
                 entity: entity.name)
         }
         return attributes.map { ExpressionDescription($0.name) }
@@ -107,8 +107,8 @@ package struct ResolvedDictionaryQuery: Sendable {
         if having != nil, groups.isEmpty {
             throw QuireError(
                 .invalidQuery,
-                "A request can have a havingPredicate only if it groups objects; put the condition into its "
-                    + "predicate, or specify what to group by.",
+                "A request can have a havingPredicate only if it groups objects; move the condition to its "
+                    + "predicate, or specify the properties to group by.",
                 entity: query.entity.name)
         }
         guard isGrouped else { return }
@@ -117,14 +117,14 @@ package struct ResolvedDictionaryQuery: Sendable {
         }
         for ordering in orderings {
             let expression = try ordering.expression
-            if !isOfGroup(expression) { throw ungrouped("The order", expression) }
+            if !isOfGroup(expression) { throw ungrouped("The sort order", expression) }
         }
         let isOfGroups = having?.allExpressions(isOfGroup) ?? true
         if !isOfGroups {
             throw QuireError(
                 .invalidQuery,
-                "The havingPredicate “\(having?.format ?? "")” asks for what differs within a group; it can ask "
-                    + "for grouped columns and aggregates.",
+                "The havingPredicate “\(having?.format ?? "")” uses values that differ within a group; use only "
+                    + "grouped columns and aggregates.",
                 entity: query.entity.name)
         }
     }
@@ -132,8 +132,8 @@ package struct ResolvedDictionaryQuery: Sendable {
     private func ungrouped(_ what: String, _ expression: QueryExpression) -> QuireError {
         QuireError(
             .invalidQuery,
-            "\(what) asks for “\(expression)”, which differs within a group; group by it, or compute one value "
-                + "of it, such as max(\(expression)).",
+            "\(what) uses “\(expression)”, which differs within a group; group by it, or compute one value "
+                + "from it, such as max(\(expression)).",
             entity: query.entity.name, property: expression.description)
     }
 
@@ -187,7 +187,7 @@ extension PredicateResolver {
             guard let wanted = ResultColumnType(type, of: kind(of: try side(expression))) else {
                 throw QuireError(
                     .invalidQuery,
-                    "The column “\(column.name)” cannot have values of type \(type): “\(expression)” gives none.",
+                    "The column “\(column.name)” cannot have values of type \(type): “\(expression)” has values of another type.",
                     entity: entity.name, property: column.name)
             }
             if form != .externalCapable { form = wanted }
@@ -201,7 +201,7 @@ extension PredicateResolver {
         if case .constant = group {
             throw QuireError(
                 .invalidQuery,
-                "Objects cannot be grouped by “\(group)”, which is the same for all.",
+                "Objects cannot be grouped by “\(group)”, which is the same for all objects.",
                 entity: entity.name)
         }
         return group
@@ -215,7 +215,7 @@ extension PredicateResolver {
         guard !side.isSeveral else {
             throw QuireError(
                 .invalidQuery,
-                "\(what) asks for “\(expression)”, which has any number of values; compute one of them, such "
+                "\(what) uses “\(expression)”, which can have several values; compute one value from them, such "
                     + "as count(\(expression)).",
                 entity: entity.name, property: expression.description)
         }

@@ -121,7 +121,7 @@ struct TextExpression: Sendable {
                 ignoresCase: options.contains(.caseInsensitive))
         } catch {
             throw QuireError(
-                .invalidQuery, "“\(pattern)” behind MATCHES is not a valid regular expression.",
+                .invalidQuery, "“\(pattern)” after MATCHES is not a valid regular expression.",
                 underlying: error)
         }
     }
@@ -136,8 +136,8 @@ struct TextExpression: Sendable {
         } catch {
             throw QuireError(
                 .invalidQuery,
-                "“\(pattern)” behind MATCHES takes too long on a text of \(text.count) characters; "
-                    + "write it without repetitions within repetitions.")
+                "“\(pattern)” after MATCHES takes too long on a text of \(text.count) characters; "
+                    + "write it without nested repetitions.")
         }
     }
 }

@@ -77,7 +77,7 @@ public struct TextSearch: Sendable, Hashable {
         if !group.wanted.isEmpty {
             groups.append(group)
         } else if !group.unwanted.isEmpty && !group.isVague {
-            throw lexer.expected("a word that must occur, besides those that must not")
+            throw lexer.expected("a word to find, not only words to exclude")
         }
     }
 

@@ -160,7 +160,7 @@ struct PredicateLexer {
         case "d", "D", "i", "u", "U", "x", "X": placeholder = .integer
         case "f", "F", "e", "E", "g", "G", "a", "A": placeholder = .double
         case "%" where !hasLength:
-            throw failure("expected a value; %% stands for no value outside a text", at: start)
+            throw failure("expected a value, not %% outside quotation marks", at: start)
         default:
             throw failure("expected a placeholder such as %@, %K, %d or %f", at: start)
         }

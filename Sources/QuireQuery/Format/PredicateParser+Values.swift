@@ -186,7 +186,7 @@ extension PredicateParser {
     }
 
     private mutating func callArguments(behind name: String) throws -> [Argument] {
-        try expect(.openParenthesis, "( behind \(name)")
+        try expect(.openParenthesis, "( after \(name)")
         height = 0
         if take(.closeParenthesis) { return [] }
         var arguments: [Argument] = []
@@ -234,7 +234,7 @@ extension PredicateParser {
         _ what: String, _ name: String, _ token: PredicateToken, among names: [String]
     ) -> QuireError {
         let meant = Self.functionsOfSQL[name.lowercased()].map { "did you mean “\($0)”?" }
-        let advice = meant ?? CloseNames.advice(for: name, among: names, "there are")
+        let advice = meant ?? CloseNames.advice(for: name, among: names, "the choices are")
         return failure(
             "expected \(what) at column \(token.column), but found “\(name)”; \(advice)",
             column: token.column)
@@ -312,7 +312,7 @@ extension PredicateParser {
     /// `CAST(value, "type")`.
     mutating func cast() throws -> QueryExpression {
         advance()
-        try expect(.openParenthesis, "( behind CAST")
+        try expect(.openParenthesis, "( after CAST")
         let value = try argument()
         let valueHeight = height
         try expect(.comma, "a comma and the name of a type")
@@ -355,7 +355,7 @@ extension PredicateParser {
 
     /// `(predicate, value, value)` after `TERNARY`.
     private mutating func conditional() throws -> QueryExpression {
-        try expect(.openParenthesis, "( behind TERNARY")
+        try expect(.openParenthesis, "( after TERNARY")
         let condition = try predicate()
         var maximumHeight = height
         var values: [QueryExpression] = []
@@ -373,7 +373,7 @@ extension PredicateParser {
     /// `SUBQUERY(collection, $variable, predicate)`.
     mutating func subquery() throws -> QueryExpression {
         advance()
-        try expect(.openParenthesis, "( behind SUBQUERY")
+        try expect(.openParenthesis, "( after SUBQUERY")
         let collection = try nested { try $0.expression() }
         let collectionHeight = height
         try expect(.comma, "an operator or a comma")

@@ -381,12 +381,12 @@ extension PredicateParser {
             rest = rest.dropFirst(after.count + 1)
             if pathOperator == .count, let key = after.first {
                 throw failure(
-                    "expected nothing behind @count in the key path at column \(current.column), "
+                    "expected nothing after @count in the key path at column \(current.column), "
                         + "but found “\(key)”", column: current.column)
             }
             if !pathOperator.givesMany, let next = rest.first {
                 throw failure(
-                    "expected only keys behind \(first) in the key path at column "
+                    "expected only keys after \(first) in the key path at column "
                         + "\(current.column), but found “\(next)”", column: current.column)
             }
             let values = try lengthened(expression, by: Array(before + after), extending)

@@ -48,7 +48,7 @@ extension QueryPredicate {
     /// - Placeholders outside texts: `%@` for a value, an expression or a predicate, `%K` for a key path, `%d %i %u %ld %lld`
     ///   for an integer, `%f` for a number.
     ///
-    /// Texts may be of any length, but nesting is limited to 200 levels, so that no text overflows the stack.
+    /// Texts may be of any length, but nesting is limited to 200 levels, so no text overflows the stack.
     ///
     /// - Throws: ``QuireError`` with code `invalidQuery` and the column in its subject if the text cannot be parsed or the
     ///   arguments do not match.

@@ -120,7 +120,7 @@ extension PredicateExpressions {
         /// The text to search for.
         public let other: Other
 
-        /// Makes a node of two operands.
+        /// Creates a node with two operands.
         public init(root: Root, other: Other) {
             self.root = root
             self.other = other
@@ -160,7 +160,7 @@ extension PredicateExpressions {
         /// The text on the right.
         public let other: Other
 
-        /// Makes a node of two operands.
+        /// Creates a node with two operands.
         public init(root: Root, other: Other) {
             self.root = root
             self.other = other
@@ -207,7 +207,7 @@ where Root: StandardPredicateExpression, Other: StandardPredicateExpression {}
 extension PredicateExpressions.SequenceContains: TranslatableNode {
     func term(in translation: inout PredicateTranslation) throws -> PredicateTerm {
         guard !(LHS.Output.self is any StringProtocol.Type) else {
-            throw PredicateTranslation.unsupported(self, "ask for a text, not for a character")
+            throw PredicateTranslation.unsupported(self, "use a string, not a character")
         }
         let element = try translation.value(of: element)
         switch try translation.term(of: sequence) {

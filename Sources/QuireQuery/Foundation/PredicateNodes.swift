@@ -57,7 +57,7 @@ extension PredicateTranslation {
         guard Input.Output.self is Desired.Type else {
             throw Self.unsupported(
                 node,
-                "whether a \(Input.Output.self) is a \(Desired.self), only Foundation can find out")
+                "only Foundation can test whether a \(Input.Output.self) is a \(Desired.self)")
         }
         return try term(of: input)
     }

@@ -19,7 +19,7 @@ extension PredicateExpressions.Value: TranslatableNode {
     func term(in translation: inout PredicateTranslation) throws -> PredicateTerm {
         guard let term = translation.captured(value) else {
             throw PredicateTranslation.unsupported(
-                self, "\(Output.self) is not a type of attributes")
+                self, "\(Output.self) is not an attribute type")
         }
         return term
     }
@@ -55,7 +55,7 @@ extension PredicateExpressions.KeyPath: TranslatableNode {
         if Root.Output.self is any StringProtocol.Type {
             guard case .value(let text) = root, case .collectionIsEmpty = kind else {
                 throw PredicateTranslation.unsupported(
-                    self, "stores count UTF-16 units, not characters; ask for utf16.count")
+                    self, "stores count UTF-16 units, not characters; use utf16.count")
             }
             return .condition(
                 try PredicateTranslation.compare(text, .equal, .constant(.string(""))))

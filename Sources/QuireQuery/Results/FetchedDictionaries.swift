@@ -28,7 +28,9 @@ public struct FetchedDictionaries: RandomAccessCollection, Sendable, Hashable {
 
     /// The dictionary at a position.
     public subscript(position: Int) -> FetchedDictionary {
-        precondition(indices.contains(position), "There is no dictionary at \(position).")
+        precondition(
+            indices.contains(position),
+            "The position \(position) is out of range; \(endIndex) dictionaries were fetched.")
         let start = position * names.count
         return FetchedDictionary(names: names, values: values[start..<(start + names.count)])
     }
@@ -48,7 +50,7 @@ public struct FetchedDictionary: Sendable, Hashable {
 
     /// The value of a column.
     ///
-    /// Traps if there is no such column.
+    /// Traps if the column does not exist.
     public subscript(name: String) -> AttributeValue {
         guard let index = names.firstIndex(of: name) else {
             preconditionFailure(

@@ -45,7 +45,7 @@ public struct ObjectIDChanges: Sendable, Hashable {
             invalidated: invalidated.filter(isIncluded))
     }
 
-    /// Whether there are no changes.
+    /// Whether the value contains no changes.
     public var isEmpty: Bool {
         inserted.isEmpty && updated.isEmpty && deleted.isEmpty && refreshed.isEmpty
             && invalidated.isEmpty
@@ -61,7 +61,7 @@ public struct ContentVersion: Hashable, Sendable {
     package let counter: UInt64
     package let number: Int64
 
-    /// Makes a version from a save count and the process-wide unique number of its counter.
+    /// Creates a version from a save count and the process-wide unique number of its counter.
     public init(counter: UInt64, number: Int64) {
         self.counter = counter
         self.number = number

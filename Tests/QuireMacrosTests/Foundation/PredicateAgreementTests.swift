@@ -340,7 +340,7 @@ import Testing
             try SortOrdering(SortDescriptor(\Book.label))
         } throws: { error in
             (error as? QuireError)?.code == .unsupported
-                && "\(error)".contains("not a property of the model")
+                && "\(error)".contains("that is not in the model")
         }
     }
 }

@@ -146,7 +146,7 @@ import Testing
         let error = #expect(throws: QuireError.self) { try add("Half", "Half") }
         #expect(error?.code == .invalidModel)
         #expect(
-            error?.message.contains("“Book.author” leads out of the configuration “Half”") == true)
+            error?.message.contains("which is not in the configuration “Half”") == true)
         #expect(!FileManager.default.fileExists(atPath: folder.path("Half.sqlite")))
     }
 

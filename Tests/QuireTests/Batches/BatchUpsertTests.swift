@@ -171,8 +171,8 @@ import Testing
             #expect(error.subject.object == id.uriRepresentation)
             #expect(
                 error.message
-                    == "Row 1: Item/p1 has values of the row that must be unique, and is not of entity “Special”, so it cannot take "
-                    + "the row over; change the row, or delete the object before.")
+                    == "Row 1: Item/p1 has the unique values of the row but is not of entity “Special”, so the row cannot update "
+                    + "it; change the row, or delete the object first.")
         }
         #expect(try stack.values("Item", "name") == ["old"])
         #expect(try stack.count("Special") == 0)

@@ -69,7 +69,7 @@ import Testing
         #expect(error?.code == .invalidValue)
         #expect(
             error?.message
-                == "“A.x” takes a 16-bit integer, -32768 to 32767; 32768 is out of range.")
+                == "“A.x” must be a 16-bit integer, -32768 to 32767; 32768 is out of range.")
         #expect(error?.subject == .init(entity: "A", property: "x"))
         #expect(throws: QuireError.self) { try coerce(2_147_483_648, .integer32) }
     }
@@ -93,7 +93,7 @@ import Testing
             }
         }
         let error = #expect(throws: QuireError.self) { try coerce("old", .integer16) }
-        #expect(error?.message == "“A.x” takes a 16-bit integer, not the text “old”.")
+        #expect(error?.message == "“A.x” must be a 16-bit integer, not the text “old”.")
     }
 
     // MARK: - Validation
@@ -124,14 +124,14 @@ import Testing
         let year = Attribute("x", .integer16).minimum(1).maximum(10)
         #expect(failure(year, 1) == nil)
         #expect(failure(year, 10) == nil)
-        #expect(failure(year, 0) == "“A.x” is 0; the least allowed is 1.")
-        #expect(failure(year, 11) == "“A.x” is 11; the most allowed is 10.")
+        #expect(failure(year, 0) == "“A.x” is 0; the minimum is 1.")
+        #expect(failure(year, 11) == "“A.x” is 11; the maximum is 10.")
         #expect(failure(Attribute("x", .decimal).maximum(0.5), .decimal(1)) != nil)
         #expect(failure(Attribute("x", .double).minimum(0), -0.5) != nil)
         let day = Attribute("x", .date).minimum(.date(Date(timeIntervalSinceReferenceDate: 0)))
         #expect(
             failure(day, .date(Date(timeIntervalSinceReferenceDate: -1)))
-                == "“A.x” is 2000-12-31T23:59:59Z; the least allowed is 2001-01-01T00:00:00Z.")
+                == "“A.x” is 2000-12-31T23:59:59Z; the minimum is 2001-01-01T00:00:00Z.")
     }
 
     @Test func textsMustHaveTheirLengthAndForm() {
@@ -140,10 +140,10 @@ import Testing
         #expect(failure(code, "ÉÉÉ") == nil)
         #expect(
             failure(code, "a")
-                == "“A.x” is too short: its length is 1, at least 2 is required; it is “a”.")
+                == "“A.x” is too short: its length is 1, the minimum is 2; it is “a”.")
         #expect(
             failure(code, "abcd")
-                == "“A.x” is too long: its length is 4, at most 3 is allowed; it is “abcd”.")
+                == "“A.x” is too long: its length is 4, the maximum is 3; it is “abcd”.")
         #expect(failure(code, "ab1") == "“A.x” is “ab1”, which does not match “[a-z]+|É+”.")
         #expect(failure(code, "ab\n") != nil)
         #expect(failure(Attribute("x", .string).length(atMost: 1), "😀") != nil)

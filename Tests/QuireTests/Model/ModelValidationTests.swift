@@ -43,7 +43,7 @@ import Testing
 
     @Test func duplicateEntity() {
         expect(
-            "several entities named “A”", entity: "A",
+            "Several entities are named “A”", entity: "A",
             in: ManagedObjectModel {
                 Entity("A")
                 Entity("A")
@@ -155,7 +155,7 @@ import Testing
 
     @Test func objectIdentifierIsNotStored() {
         expect(
-            "do not keep", entity: "A", property: "x", in: entity(Attribute("x", .objectID)))
+            "stores cannot keep", entity: "A", property: "x", in: entity(Attribute("x", .objectID)))
     }
 
     @Test(arguments: [
@@ -280,7 +280,8 @@ import Testing
             "composite “C”, which does not exist", entity: "A", property: "x",
             in: entity(Attribute("x", composite: "C")))
         expect(
-            "names no composite", entity: "A", property: "x", in: entity(Attribute("x", .composite))
+            "does not specify a composite",
+            entity: "A", property: "x", in: entity(Attribute("x", .composite))
         )
     }
 
@@ -307,8 +308,8 @@ import Testing
         #expect(
             found.map(\.message).sorted() == [
                 "Composite “C” has several elements named “a”.",
-                "Element “a” of composite “C” is derived, which elements cannot be.",
-                "There are several composites named “C”.",
+                "Element “a” of composite “C” is derived, but elements cannot be.",
+                "Several composites are named “C”.",
             ])
     }
 
@@ -437,7 +438,7 @@ import Testing
     }
 
     @Test(arguments: [
-        (ToMany("b", "B").count(atLeast: 3, atMost: 2), "smallest count of 3"),
+        (ToMany("b", "B").count(atLeast: 3, atMost: 2), "minimum count of 3"),
         (ToMany("b", "B").count(atLeast: -1), "negative"),
     ])
     func counts(relationship: ToMany, text: String) {
@@ -457,7 +458,7 @@ import Testing
         var relationship = ToOne("b", "B")
         relationship.description.maximumCount = 2
         expect(
-            "counts above 1", entity: "A", property: "b", in: pair(relationship, ToOne("c", "A")))
+            "count above 1", entity: "A", property: "b", in: pair(relationship, ToOne("c", "A")))
     }
 
     @Test func makingARelationshipToManyLiftsTheBound() {
@@ -494,14 +495,14 @@ import Testing
             })
         #expect(
             found.map(\.message) == [
-                "A uniqueness constraint of entity “A” names “nothing”, which is not a stored attribute or to-one relationship of it.",
-                "A uniqueness constraint of entity “A” names “many”, which is not a stored attribute or to-one relationship of it.",
-                "A uniqueness constraint of entity “A” names “t”, which is not a stored attribute or to-one relationship of it.",
+                "A uniqueness constraint of entity “A” names “nothing”, which is not a stored attribute or to-one relationship of the entity.",
+                "A uniqueness constraint of entity “A” names “many”, which is not a stored attribute or to-one relationship of the entity.",
+                "A uniqueness constraint of entity “A” names “t”, which is not a stored attribute or to-one relationship of the entity.",
                 "A uniqueness constraint of entity “A” is empty.",
-                "A compound index of entity “A” names “lost”, which is not a stored property of it.",
-                "Index “i” of entity “A” names “gone”, which is not a stored property of it.",
+                "A compound index of entity “A” names “lost”, which is not a stored property of the entity.",
+                "Index “i” of entity “A” names “gone”, which is not a stored property of the entity.",
                 "Index “i” of entity “A” is declared several times.",
-                "Index “i” of entity “A” names “p.z”, which is not a stored property of it.",
+                "Index “i” of entity “A” names “p.z”, which is not a stored property of the entity.",
                 "Index “” of entity “A” has no name.",
             ])
     }
@@ -511,7 +512,7 @@ import Testing
         var element = FetchIndexDescription.Element(expression: "entity")
         element.expression = nil
         entity.indexes = [FetchIndexDescription(name: "i", elements: [element])]
-        expect("not exactly one", entity: "A", in: ManagedObjectModel(entities: [entity]))
+        expect("specifies neither", entity: "A", in: ManagedObjectModel(entities: [entity]))
     }
 
     @Test func configurationsAndTemplatesNameKnownEntities() {
@@ -527,10 +528,10 @@ import Testing
             })
         #expect(
             found.map(\.message) == [
-                "The request of fetched property “A.f” is about entity “X”, which does not exist.",
+                "The request of fetched property “A.f” refers to entity “X”, which does not exist.",
                 "Configuration “C” names entity “Y”, which does not exist.",
                 "Configuration “C” is declared several times.",
-                "Fetch request template “t” is about entity “Z”, which does not exist.",
+                "Fetch request template “t” refers to entity “Z”, which does not exist.",
                 "Fetch request template “t” is declared several times.",
                 "Fetch request template “t” has an empty predicate.",
                 "Fetch request template “u” has a negative limit, offset or batch size.",

@@ -80,7 +80,9 @@ import Testing
                     _ = try versions.model(named: name)
                 }
                 loaded += 1
-            } catch let error as QuireError where error.message.contains("no version") {
+            } catch let error as QuireError
+                where error.message.contains("does not contain a version")
+            {
                 empty.append(folder.lastPathComponent)
             } catch {
                 Issue.record("\(folder.path): \(error)")

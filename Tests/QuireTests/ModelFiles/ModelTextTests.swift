@@ -157,9 +157,9 @@ import Testing
         ),
         (
             "entiti A",
-            "line 1, column 1: “entiti” is not a keyword, and a property needs a colon after its name; did you mean “entity”?"
+            "line 1, column 1: “entiti” is not a keyword (a property requires a colon after its name); did you mean “entity”?"
         ),
-        ("title: string", "line 1, column 1: The property “title” is outside of an entity"),
+        ("title: string", "line 1, column 1: The property “title” is outside an entity"),
         ("entity A\n  a: integer16 = 1.5", "line 2, column 18: “1.5” is not an integer"),
         ("entity A\n  a: integer16 = 40000", "line 2, column 18: “40000” is out of the range"),
         ("entity A\n  b: -> B, delete casade", "did you mean “cascade”?"),
@@ -168,8 +168,8 @@ import Testing
         ("entity A\n  a: string = \"open", "line 2, column 15: The text has no closing \""),
         ("entity A\n  a: string = \"\\q\"", "line 2, column 16: The escape is unknown"),
         ("entity A\n  a: string;", "line 2, column 12: The character “;” is unexpected"),
-        ("composite C\n  a: -> B", "A composite has attributes only."),
-        ("unique a", "“unique” is outside of an entity"),
+        ("composite C\n  a: -> B", "A composite can contain only attributes."),
+        ("unique a", "“unique” is outside an entity"),
         ("entity", "The end of the text is unexpected; a name or a text is expected here."),
         ("entity A\n  a: string, info k = [1", "“]” is expected at the end of the values."),
         (

@@ -235,10 +235,10 @@ import Testing
         Failure("a.@Sum.b", 3, "expected @sum at column 3, but found “@Sum”"),
         Failure(
             "a.@count.b", 1,
-            "expected nothing behind @count in the key path at column 1, but found “b”"),
+            "expected nothing after @count in the key path at column 1, but found “b”"),
         Failure(
             "1 + a.@max.b.@count", 5,
-            "expected only keys behind @max in the key path at column 5, but found “@count”"),
+            "expected only keys after @max in the key path at column 5, but found “@count”"),
         Failure("a[0", 4, "expected an operator or ] at column 4, but found its end"),
         Failure("a[]", 3, "expected a key path or a value at column 3"),
         Failure("a[FIRST", 8, "expected an operator or ]"),
@@ -256,7 +256,7 @@ import Testing
         Failure(
             "modulus:by(1, 2)", 11,
             "expected a colon to end the name of a function at column 11, but found “(”"),
-        Failure("modulus:by: 1", 13, "expected ( behind modulus:by: at column 13"),
+        Failure("modulus:by: 1", 13, "expected ( after modulus:by: at column 13"),
         Failure("FUNCTION()", 10, "expected the name of a function at column 10, but found none"),
         Failure(
             "FUNCTION(a)", 10,
@@ -277,7 +277,7 @@ import Testing
         Failure(
             "FUNCTION(a, 'valueForKey:', b)", 29,
             "expected a key path in quotation marks at column 29, but found “b”"),
-        Failure("FUNCTION a", 10, "expected ( behind FUNCTION at column 10"),
+        Failure("FUNCTION a", 10, "expected ( after FUNCTION at column 10"),
         Failure("CAST(a, 'Car')", 9, "expected one of the types NSDate, NSUUID"),
         Failure(
             "CAST(a, b)", 9,
@@ -288,7 +288,7 @@ import Testing
         Failure("SUBQUERY(a, $x.y, TRUEPREDICATE)", 13, "expected a variable such as $x"),
         Failure("SUBQUERY(a, $x)", 15, "expected a comma at column 15, but found “)”"),
         Failure("SUBQUERY(a, $x, $x)", 19, "expected a comparison operator"),
-        Failure("SUBQUERY a", 10, "expected ( behind SUBQUERY"),
+        Failure("SUBQUERY a", 10, "expected ( after SUBQUERY"),
         Failure(
             "TERNARY(a, b, c)", 10,
             "expected a comparison operator such as == or BEGINSWITH at column 10"),

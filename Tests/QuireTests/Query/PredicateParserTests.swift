@@ -277,7 +277,7 @@ import Testing
             "year BETWEEN {1}", 14, "expected the two bounds of BETWEEN at column 14, but found 1"),
         Failure("year BETWEEN {1,2,3}", 14, "expected the two bounds of BETWEEN"),
         Failure("year == CAST(1)", 15, "expected a comma and the name of a type at column 15"),
-        Failure("year == CAST 1", 14, "expected ( behind CAST at column 14"),
+        Failure("year == CAST 1", 14, "expected ( after CAST at column 14"),
         Failure("year == CAST(1, NSDate)", 17, "expected the name of a type in quotation marks"),
         Failure("year == CAST(1, 'Car')", 17, "expected one of the types NSDate, NSUUID"),
         Failure(
@@ -307,7 +307,7 @@ import Testing
         Failure("title == %", 10, "expected a placeholder such as %@, %K, %d or %f at column 10"),
         Failure("title == %s", 10, "expected a placeholder"),
         Failure("title == %l@", 10, "expected a placeholder"),
-        Failure("title == %%", 10, "%% stands for no value outside a text at column 10"),
+        Failure("title == %%", 10, "expected a value, not %% outside quotation marks at column 10"),
         Failure("title == %@", 10, "has 1 placeholder, but is given 0 arguments"),
         Failure("title == %@ AND %K == 1", 17, "has 2 placeholders, but is given 1 argument", "x"),
         Failure("title == 1", nil, "has 0 placeholders, but is given 2 arguments", 1, 2),

@@ -19,42 +19,42 @@ import Testing
             "“size” of Work is a composite attribute; name one of its elements"
         ),
         ("draft == 'x'", .invalidQuery, "“draft” of Work is transient"),
-        ("scan == 'AQI='", .unsupported, "only ask whether it is nil"),
-        ("title == 5", .invalidQuery, "“title” of Work holds text; 5 is not text"),
-        ("year == 'abc'", .invalidQuery, "“year” of Work holds a number; \"abc\" is not a number"),
-        ("year == CAST(0, 'NSDate')", .invalidQuery, "holds a number"),
-        ("added == 0", .invalidQuery, "“added” of Work holds a date; 0 is not a date"),
-        ("added > 'soon'", .invalidQuery, "holds a date; \"soon\" is not a date"),
-        ("code == 'x'", .invalidQuery, "holds a UUID"),
-        ("title == year", .invalidQuery, "“title” holds text and “year” a number"),
+        ("scan == 'AQI='", .unsupported, "only compare it with nil"),
+        ("title == 5", .invalidQuery, "“title” of Work is text; 5 is not text"),
+        ("year == 'abc'", .invalidQuery, "“year” of Work is a number; \"abc\" is not a number"),
+        ("year == CAST(0, 'NSDate')", .invalidQuery, "is a number"),
+        ("added == 0", .invalidQuery, "“added” of Work is a date; 0 is not a date"),
+        ("added > 'soon'", .invalidQuery, "is a date; \"soon\" is not a date"),
+        ("code == 'x'", .invalidQuery, "is a UUID"),
+        ("title == year", .invalidQuery, "“title” is text, but “year” is a number"),
         (
             "year BEGINSWITH '1'", .invalidQuery,
-            "BEGINSWITH compares texts, but “year” holds a number"
+            "BEGINSWITH compares text, but “year” is a number"
         ),
-        ("title BEGINSWITH 5", .invalidQuery, "holds text; 5 is not text"),
-        ("year IN title", .invalidQuery, "IN compares texts"),
+        ("title BEGINSWITH 5", .invalidQuery, "is text; 5 is not text"),
+        ("year IN title", .invalidQuery, "IN compares text"),
         ("author < 'Author/p1'", .invalidQuery, "objects have no order"),
         ("author == 'x'", .invalidValue, "“x” is not an object identifier"),
         ("author == 'Nobody/p1'", .unknownEntity, "no entity “Nobody”"),
         ("author == 'x-coredata://OTHER/Author/p1'", .notFound, "another store"),
-        ("author == 3", .invalidQuery, "“author” of Work holds an object; 3 is not an object"),
-        ("author.name == publisher", .invalidQuery, "holds text and “publisher” an object"),
+        ("author == 3", .invalidQuery, "“author” of Work is an object; 3 is not an object"),
+        ("author.name == publisher", .invalidQuery, "is text, but “publisher” is an object"),
         ("tags.name == 'x'", .invalidQuery, "write ANY, ALL or NONE before it"),
         ("tags == nil", .invalidQuery, "write ANY, ALL or NONE before it"),
         ("tags.name CONTAINS 'x'", .invalidQuery, "write ANY, ALL or NONE before it"),
         ("ANY author.name == 'x'", .invalidQuery, "has at most one value"),
-        ("title == tags.name", .invalidQuery, "stands on the right"),
-        ("ANY tags.name == notes.text", .invalidQuery, "stands on the right"),
+        ("title == tags.name", .invalidQuery, "is on the right"),
+        ("ANY tags.name == notes.text", .invalidQuery, "is on the right"),
         (
             "{1} == year", .invalidQuery,
-            "a collection can stand only on the right of IN and BETWEEN"
+            "a collection is allowed only on the right of IN and BETWEEN"
         ),
-        ("year == {1, 2}", .invalidQuery, "a collection can stand only on the right"),
+        ("year == {1, 2}", .invalidQuery, "a collection is allowed only on the right"),
         ("year BETWEEN 5", .invalidQuery, "BETWEEN needs two bounds"),
-        ("title == $name", .invalidQuery, "No value is given for the variable $name"),
+        ("title == $name", .invalidQuery, "The variable $name has no value"),
         (
             "title MATCHES '('", .invalidQuery,
-            "“(” behind MATCHES is not a valid regular expression"
+            "“(” after MATCHES is not a valid regular expression"
         ),
         ("title MATCHES 'a)(b'", .invalidQuery, "not a valid regular expression"),
     ]
@@ -71,7 +71,7 @@ import Testing
 
     @Test(arguments: [
         ("author", "it refers to an object; name one of its attributes"),
-        ("tags.name", "it has any number of values"), ("scan", "files outside the store"),
+        ("tags.name", "it can have several values"), ("scan", "stored in external files"),
         ("nothing", "no property “nothing”"),
     ])
     func saysWhatCannotBeSortedBy(_ key: String, _ sentence: String) {

@@ -29,7 +29,7 @@ import Testing
         ("OR a", "a word before “OR” at column"), ("a OR", "a word after “OR” at column 5"),
         ("a OR OR b", "a word before “OR”"), ("a NOT", "a word after “NOT”"),
         ("a --b", "a word after"),
-        ("-a", "a word that must occur"), ("a OR -b", "a word that must occur"),
+        ("-a", "a word to find"), ("a OR -b", "a word to find"),
         ("a \"b", "a quotation mark that ends the phrase at column 3"),
         ("NOT OR a", "a word before “OR”"), ("NOT AND a", "a word after “NOT”"),
     ])

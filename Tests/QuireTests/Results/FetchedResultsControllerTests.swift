@@ -340,8 +340,8 @@ import Testing
         #expect(error?.code == .invalidQuery)
         #expect(
             error?.message
-                == "The results are sorted by “title” first, which does not keep section “1” together; sort by "
-                + "what the section names come from, or by something that orders alike.")
+                == "The results are sorted by “title” first, which does not keep section “1” together; sort first by "
+                + "the section key path, or by a key with the same order.")
     }
 
     @Test func sectionsThatComeApartEndTheFollowing() throws {

@@ -42,6 +42,6 @@ import Testing
             }
         }
         let text = String(decoding: result?.standardErrorContent ?? [], as: UTF8.self)
-        #expect(text.contains("There is no object at \(IndexPath(indexes: indexes))"))
+        #expect(text.contains("has no object at \(IndexPath(indexes: indexes))"))
     }
 }

@@ -91,12 +91,12 @@ import Testing
         return [
             (make(["title", count]), "differs within a group"),
             (make(["title"], ["year"]), "“title”, which differs within a group"),
-            (make(["tags"]), "any number of values"),
-            (make(["tags.name", count], ["year"]), "any number of values"),
+            (make(["tags"]), "several values"),
+            (make(["tags.name", count], ["year"]), "several values"),
             (make(["titel"]), "did you mean “title”"),
             (make([count], where: many), "has one value in each object"),
             (make(["title"], having: many), "only if it groups objects"),
-            (make([count, count]), "Two columns are called “n”"),
+            (make([count, count]), "Two columns are named “n”"),
             (
                 make(["title"], sort: [SortOrdering("year")], isDistinct: true),
                 "not one of their columns"
@@ -118,7 +118,7 @@ import Testing
                 make([
                     ExpressionDescription(
                         "m", .function(.maximum, [.function(.count, [.key("title")])]))
-                ]), "one value of a group already"
+                ]), "already one value of a group"
             ),
         ]
     }()

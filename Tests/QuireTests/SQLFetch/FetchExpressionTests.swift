@@ -119,23 +119,23 @@ import Testing
 
     @Test(arguments: [
         ("sum(year) > 1", "“year” has one value in each object"),
-        ("tags.@sum.name > 1", "it cannot be computed of text"),
-        ("title + 1 == 2", "it cannot be computed of text and a number"),
-        ("uppercase(year) == 'x'", "it cannot be computed of a number"),
-        ("added + added > added", "it cannot be computed of a date and a date"),
-        ("uppercase(tags.name) == 'x'", "has any number of values"),
+        ("tags.@sum.name > 1", "it cannot be computed from text"),
+        ("title + 1 == 2", "it cannot be computed from text and a number"),
+        ("uppercase(year) == 'x'", "it cannot be computed from a number"),
+        ("added + added > added", "it cannot be computed from a date and a date"),
+        ("uppercase(tags.name) == 'x'", "can have several values"),
         ("SUBQUERY(author, $a, $a.name == 'x').@count > 0", "SUBQUERY needs a key path"),
         ("SUBQUERY(tags.name, $n, $n == 'x').@count > 0", "SUBQUERY needs a key path"),
         ("SUBQUERY(tags, $t, $t.nme == 'x').@count > 0", "did you mean “name”?"),
-        ("SUBQUERY(tags, $t, $u.name == 'x').@count > 0", "No value is given for the variable $u"),
+        ("SUBQUERY(tags, $t, $u.name == 'x').@count > 0", "The variable $u has no value"),
         ("SUBQUERY(tags, $t, $t.name == 'x') == nil", "write ANY, ALL or NONE before it"),
         ("TERNARY(year > 1, title, pages) == 'x'", "it gives text or a number"),
-        ("length(title) == 'x'", "holds a number; \"x\" is not a number"),
-        ("length(scan) > 1", "may be kept in files outside the store"),
-        ("author.works.@max.author == nil", "it cannot be computed of an object"),
+        ("length(title) == 'x'", "is a number; \"x\" is not a number"),
+        ("length(scan) > 1", "may be stored in external files"),
+        ("author.works.@max.author == nil", "it cannot be computed from an object"),
         ("title.@count > 1", "“title” has one value in each object"),
         ("year[0] == 1", "“year” is a single value"),
-        ("CAST(author, 'NSString') == 'x'", "NSString cannot be made of it"),
+        ("CAST(author, 'NSString') == 'x'", "its values cannot be converted to NSString"),
     ])
     func saysWhatMakesNoSense(_ format: String, _ sentence: String) {
         let error = #expect(throws: QuireError.self) { try Self.statement(format) }

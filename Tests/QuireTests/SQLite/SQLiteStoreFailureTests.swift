@@ -230,7 +230,7 @@ import Testing
             try test.save(updated: [try test.update(ids[0], version: 2, ["name": "three"])])
         }
         #expect(error?.code == .mergeConflict)
-        #expect(error?.message.contains("deleted meanwhile") == true)
+        #expect(error?.message.contains("has been deleted") == true)
         // Deleting again what is gone, whatever it was, is fine.
         try test.save(deleted: [ObjectDeletion(objectID: ids[0], version: nil)])
     }

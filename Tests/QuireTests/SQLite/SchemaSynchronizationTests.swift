@@ -290,8 +290,8 @@ import Testing
     }
 
     @Test(arguments: [
-        (Index("x", on: "name").rtree(), "is of numbers and dates"),
-        (Index("x", on: "visits").fullText(), "is of texts"),
+        (Index("x", on: "name").rtree(), "can contain only numbers and dates"),
+        (Index("x", on: "visits").fullText(), "can contain only text"),
         (Index("x", on: "stops").fullText(), "not a single attribute"),
         (Index("x", on: "missing").fullText(), "not a stored property"),
         (Index("x", on: .expression("entity")).rtree(), "has an expression"),

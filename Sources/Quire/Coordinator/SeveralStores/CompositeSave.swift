@@ -128,7 +128,7 @@ struct CompositeSave {
         QuireError(
             .validation,
             "“\(relationship.name)” of \(change.objectID.shortDescription) refers to \(target.shortDescription), which "
-                + "is in another store: objects that refer to each other are in one. Assign the new one to the other's "
+                + "is in another store: related objects must be in the same store. Assign the new one to the other's "
                 + "store, or make the relationship a fetched property.",
             entity: change.entity.name, property: relationship.name,
             object: change.objectID.uriRepresentation, relatedObjects: [target.uriRepresentation])

@@ -54,8 +54,8 @@ final class CompositeStore: PersistentStore, DictionarySource {
         if let member = members.first(where: { $0.store.identity.owns(id) }) { return member }
         throw QuireError(
             .storeUnavailable,
-            "The store of \(id.shortDescription), \(id.storeUUID ?? "?"), does not belong to the coordinator (any "
-                + "more).", subject: .init(object: id.uriRepresentation))
+            "The store of \(id.shortDescription), \(id.storeUUID ?? "?"), does not belong to the "
+                + "coordinator.", subject: .init(object: id.uriRepresentation))
     }
 
     /// The stores that may have matches for a request.
@@ -147,8 +147,8 @@ final class CompositeStore: PersistentStore, DictionarySource {
         guard members.count == 1 else {
             throw QuireError(
                 .unsupported,
-                "\(members.count) stores are asked for \(request.entityName); name one in affectedStores to have it "
-                    + "explained.",
+                "The request for \(request.entityName) uses \(members.count) stores; specify one in affectedStores to "
+                    + "explain it.",
                 entity: request.entityName)
         }
         return try members[0].store.explain(request)
@@ -218,8 +218,8 @@ final class CompositeStore: PersistentStore, DictionarySource {
             members.isEmpty
             ? "the coordinator has no stores; add one"
             : keeping.isEmpty
-                ? "no store keeps objects of this entity; add one with a configuration that has it"
-                : "the store that keeps them was opened for reading only"
+                ? "no store contains this entity; add one with a configuration that contains it"
+                : "the store that contains this entity was opened read-only"
         return QuireError(
             members.isEmpty || keeping.isEmpty ? .storeUnavailable : .readOnly,
             "A new \(entity.name) cannot be saved: \(reason).", entity: entity.name)

@@ -21,13 +21,13 @@ extension PersistentStoreCoordinator {
         url.isFileURL ? persistentStore(at: url.path) : nil
     }
 
-    /// Opens a store and adds it; creates it if there is none at the path.
+    /// Opens a store and adds it; creates it if the path does not exist.
     ///
     /// On an error the coordinator's stores are unchanged. May be called from any thread; it opens files, so not from the main
     /// queue if they are large.
     ///
-    /// - Throws: ``QuireError`` with code `invalidModel` if the model has no such configuration, or a relationship's
-    ///   destination is outside of it; `incompatibleModel`, `invalidFormat`, `notFound`, `readOnly`, `locked` or
+    /// - Throws: ``QuireError`` with code `invalidModel` if the configuration does not exist, or does not contain the
+    ///   destination of a relationship; `incompatibleModel`, `invalidFormat`, `notFound`, `readOnly`, `locked` or
     ///   `storeUnavailable`; `unsupported` if the type is not registered, `alreadyExists` if the coordinator has the store.
     @discardableResult
     public func addPersistentStore(
@@ -35,7 +35,8 @@ extension PersistentStoreCoordinator {
     ) throws -> any PersistentStore {
         _ = try layout.entityNumbers(ofConfiguration: description.configuration)
         if let path = description.path, persistentStore(at: path) != nil {
-            throw QuireError(.alreadyExists, "The coordinator has “\(path)” already.", file: path)
+            throw QuireError(
+                .alreadyExists, "The coordinator already has the store “\(path)”.", file: path)
         }
         let store = try StoreTypes.open(description, layout: layout)
         do {
@@ -51,7 +52,7 @@ extension PersistentStoreCoordinator {
     ///
     /// - Parameters:
     ///   - type: The kind of store.
-    ///   - configuration: The configuration of the model whose entities' objects the store keeps; `nil` for all entities.
+    ///   - configuration: The configuration of the model whose entities the store contains; `nil` for all entities.
     ///   - url: The URL of its file; `nil` for a store in memory.
     ///   - options: The options of a SQLite store.
     @discardableResult
@@ -101,7 +102,7 @@ extension PersistentStoreCoordinator {
         if store.layout !== layout, store.layout.model != layout.model {
             throw QuireError(
                 .incompatibleModel,
-                "The store\(store.path.map { " “\($0)”" } ?? "") was opened with another model than the coordinator's.",
+                "The store\(store.path.map { " “\($0)”" } ?? "") was opened with a different model from the coordinator's.",
                 file: store.path)
         }
         let numbers = try layout.entityNumbers(ofConfiguration: store.configurationName)
@@ -112,9 +113,9 @@ extension PersistentStoreCoordinator {
             }) {
                 throw QuireError(
                     .alreadyExists,
-                    "The coordinator has a store with the UUID \(store.identity.uuid) already"
-                        + "\(other.store.path.map { ": “\($0)”" } ?? ""). One of them is a copy; use a coordinator of its "
-                        + "own for it.",
+                    "The coordinator already has a store with the UUID \(store.identity.uuid)"
+                        + "\(other.store.path.map { ": “\($0)”" } ?? ""). One of them is a copy; use a separate "
+                        + "coordinator for it.",
                     file: store.path)
             }
             try store.identity.join(storeIdentity)
@@ -128,7 +129,8 @@ extension PersistentStoreCoordinator {
     /// Removes a store and closes it. Values of its objects that contexts have read are kept; further reads and saves of them
     /// throw.
     ///
-    /// - Throws: ``QuireError`` with code `notFound` if the coordinator has no such store, or the errors of closing it.
+    /// - Throws: ``QuireError`` with code `notFound` if the store does not belong to the coordinator, or the errors of closing
+    ///   it.
     public func remove(_ store: any PersistentStore) throws {
         guard persistentStores.contains(where: { $0 === store }) else { throw Self.noMember(store) }
         post(Self.storesWillChangeNotification, [.removed: [store]])
@@ -150,7 +152,7 @@ extension PersistentStoreCoordinator {
     ///   - store: A store of the coordinator.
     ///   - given: The options for opening; its path is ignored.
     /// - Returns: The new store object.
-    /// - Throws: ``QuireError`` with code `notFound` if the coordinator has no such store or there is no file,
+    /// - Throws: ``QuireError`` with code `notFound` if the store does not belong to the coordinator or the file does not exist,
     ///   `incompatibleModel` if the file is another store, or the errors of opening it. Then the coordinator keeps the old
     ///   store.
     @discardableResult
@@ -161,7 +163,8 @@ extension PersistentStoreCoordinator {
         guard persistentStores.contains(where: { $0 === store }) else { throw Self.noMember(store) }
         guard FileSystem.exists(path) else {
             throw QuireError(
-                .notFound, "“\(path)” does not exist; the store stays where it is.", file: path)
+                .notFound, "“\(path)” does not exist; the path of the store was not changed.",
+                file: path)
         }
         post(Self.storesWillChangeNotification, [.changed: [store]])
         var description = given ?? PersistentStoreDescription(type: store.type)
@@ -205,7 +208,7 @@ extension PersistentStoreCoordinator {
         if let store = persistentStores.first(where: { $0.identity === identity }) { return store }
         throw QuireError(
             .storeUnavailable,
-            "The store \(identity.uuid), which an object was assigned to, does not belong to the coordinator any more."
+            "The store \(identity.uuid), to which an object was assigned, no longer belongs to the coordinator."
         )
     }
 
@@ -232,13 +235,13 @@ extension PersistentStoreCoordinator {
         guard member.entityNumbers.contains(entity.number) else {
             throw QuireError(
                 .storeUnavailable,
-                "The store keeps no \(entity.name): its configuration is “\(store.configurationName ?? "")”.",
+                "The store does not contain \(entity.name): its configuration is “\(store.configurationName ?? "")”.",
                 entity: entity.name, file: store.path)
         }
         if store.isReadOnly {
             throw QuireError(
                 .readOnly,
-                "The store was opened for reading only; a new \(entity.name) cannot go there.",
+                "The store was opened read-only; a new \(entity.name) cannot be assigned to it.",
                 entity: entity.name, file: store.path)
         }
     }
@@ -287,7 +290,7 @@ enum StoreTypes {
         default:
             throw QuireError(
                 .unsupported,
-                "There is no store of type “\(description.type.rawValue)”; register the type before it is used."
+                "The store type “\(description.type.rawValue)” is not registered; register it before you use it."
             )
         }
     }
@@ -326,7 +329,7 @@ extension StoreTypes {
         {
             var error = error
             error.message +=
-                " If the store was made with an earlier version of the model, set the description's "
+                " If the store was created with an earlier version of the model, set the description's "
                 + "migration to StoreMigrationOptions(), or shouldMigrateStoreAutomatically to true."
             throw error
         }
@@ -369,11 +372,11 @@ extension PersistentStoreCoordinator {
     ///
     /// - Parameters:
     ///   - store: A store of the coordinator.
-    ///   - description: The path, where there must be no file yet, the type and the options. The configuration is that of the
-    ///     old store, and the class of protection too, unless the description has another.
-    /// - Throws: ``QuireError`` with code `notFound` if the coordinator has no such store, and the errors of
+    ///   - description: The path, which must not exist yet, the type and the options. The configuration is that of the
+    ///     old store, and so is the protection class, unless the description has another.
+    /// - Throws: ``QuireError`` with code `notFound` if the store does not belong to the coordinator, and the errors of
     ///   ``StoreFile/convert(to:type:model:allowsRemoval:fileProtection:protectionDomain:progress:)-(String,_,_,_,_,_,_)`` and
-    ///   ``addPersistentStore(_:)``. Then the coordinator keeps the old store, and there is no new one.
+    ///   ``addPersistentStore(_:)``. Then the coordinator keeps the old store, and no new store is created.
     @discardableResult
     public func migratePersistentStore(
         _ store: any PersistentStore, to description: PersistentStoreDescription

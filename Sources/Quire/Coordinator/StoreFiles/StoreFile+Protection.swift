@@ -6,7 +6,7 @@ internal import QuireSQLite
 // ProtectionChange. Stores in document packages are sealed anew with all of the package instead.
 
 extension StoreFile {
-    /// The class of protection. No key is needed, so that it is not authenticated: opening the store does.
+    /// The protection class. It is read without a key and not authenticated; opening the store authenticates it.
     ///
     /// - Throws: ``QuireError`` with code `invalidFormat` or `unsupported` if the keybag cannot be read.
     public var fileProtection: FileProtection {
@@ -20,25 +20,25 @@ extension StoreFile {
         get throws { try StoreProtection.domain(ofStoreAt: path) }
     }
 
-    /// Changes the class of protection of a store that is not open: a SQLite, XML or binary file. All of it is sealed with new keys,
+    /// Changes the protection class of a store that is not open: a SQLite, XML or binary file. All of it is sealed with new keys,
     /// external data too.
     ///
     /// ```swift
     /// try StoreFile(at: "Library.sqlite").setFileProtection(.complete, domain: domain)
     /// ```
     ///
-    /// If the process is killed, the store is as it was, or the next process to open it completes the change. **The former blocks of the
-    /// disk are not overwritten**: after a store has been protected for the first time, whoever has the disk may read what was in its
-    /// files until the blocks are used again.
+    /// If the process is killed, the store is unchanged, or the next process to open it completes the change. **The former
+    /// blocks of the disk are not overwritten**: after a store has been protected for the first time, the former content of its
+    /// files can be read from the disk until the blocks are used again.
     ///
     /// - Parameters:
-    ///   - fileProtection: The class that it gets. Slots of its keybag stay, unless it is `none`.
+    ///   - fileProtection: The new class. Slots of its keybag are kept, unless it is `none`.
     ///   - domain: The domain that unlocks it if it was not protected; `nil` for the process's.
     /// - Complexity: O(*n*) in the size of the store, for which there must be room on the disk. XML and binary stores are in memory as a
     ///   whole.
-    /// - Throws: ``QuireError`` with code `protectionUnavailable` if there is no domain, `protectedDataUnavailable` if a domain is
+    /// - Throws: ``QuireError`` with code `protectionUnavailable` without a domain, `protectedDataUnavailable` if a domain is
     ///   locked, `locked` if the store is open or is changed meanwhile, `unsupported` if it is in a document package,
-    ///   `invalidFormat` if it is damaged, `outOfSpace`, or what reading and writing throw. Then nothing has changed. If only
+    ///   `invalidFormat` if it is damaged, `outOfSpace`, or errors of reading and writing. Then nothing has changed. If only
     ///   moving the new files into place has failed, the next process to open the store completes that.
     public func setFileProtection(
         _ fileProtection: FileProtection, domain: ProtectionDomain? = nil
@@ -69,7 +69,7 @@ extension StoreFile {
         guard let present = try StoreProtection.find(forStoreAt: path) else {
             throw QuireError(
                 .protectionUnavailable,
-                "“\(path)” is not protected, so it has no keys; set its class of protection first.",
+                "“\(path)” is not protected, so it has no keys; set its protection class first.",
                 file: path)
         }
         try replaceKeys(present) { try present.domain.makeRotatedKeybag(slots: slots) }

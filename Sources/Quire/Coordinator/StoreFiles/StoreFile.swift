@@ -29,7 +29,7 @@ public struct StoreFile: Sendable {
 
     /// Detects the type of a URL's file; see ``init(at:)-(String)``.
     ///
-    /// - Throws: ``QuireError`` with code `invalidValue` if the URL is not that of a file, or as that initializer.
+    /// - Throws: ``QuireError`` with code `invalidValue` if the URL is not a file URL, or as that initializer.
     public init(at url: URL) throws { try self.init(at: FileSystem.path(of: url)) }
 
     /// The maximum number of bytes of an XML file before the first element, which identifies a store.
@@ -56,7 +56,7 @@ public struct StoreFile: Sendable {
         if head.isEmpty && domain == nil {
             throw QuireError(
                 .invalidFormat,
-                "“\(path)” is empty, so it is neither a store nor an archive. Get it again, or restore it from a copy.",
+                "“\(path)” is empty, so it is neither a store nor an archive. Download or copy it again, or restore it from a backup.",
                 file: path)
         }
         var message =
@@ -87,7 +87,7 @@ public struct StoreFile: Sendable {
     /// file.
     ///
     /// - Parameters:
-    ///   - model: The model; `nil` for the one that the store contains.
+    ///   - model: The model; `nil` for the model in the store.
     ///   - isReadOnly: Whether saving is disallowed.
     /// - Throws: As ``PersistentStoreCoordinator/addPersistentStore(_:)``.
     public func open(
@@ -184,7 +184,7 @@ extension StoreFile {
     ///
     /// The new store has a new UUID and contains the model; objects get primary keys in the same order. Everything else is the
     /// same: values, relationships and their orders, records, applications' metadata, and Apple's version hashes, if present.
-    /// It has the permissions of the old one. On an error there is no new store; it is renamed into place when it is complete
+    /// It has the permissions of the old one. On an error no new store is created; it is renamed into place when it is complete
     /// and on disk, and only if it has as many objects, values and references as the old one.
     ///
     /// A SQLite store keeps one owner for each member of a to-many relationship without an inverse. If the model was inferred
@@ -192,18 +192,18 @@ extension StoreFile {
     /// is not changed; then the conversion fails, unless the removal is allowed.
     ///
     /// - Parameters:
-    ///   - newPath: The path, where there must be no file yet.
+    ///   - newPath: The path, which must not exist yet.
     ///   - newType: `sqlite`, `xml` or `binary`.
-    ///   - model: The model; `nil` for the one that the store contains, or else one inferred from its file.
+    ///   - model: The model; `nil` for the model in the store, or else one inferred from its file.
     ///   - allowsRemoval: Whether contents that the new type cannot represent may be removed.
-    ///   - fileProtection: The class of protection of the new store; `nil` for that of the old one.
+    ///   - fileProtection: The protection class of the new store; `nil` for that of the old one.
     ///   - protectionDomain: The domain that unlocks it if the old one is not protected; `nil` for the process's.
     ///   - progress: Called with the progress, which can be cancelled.
     /// - Complexity: O(*n*) in objects and their relationships' contents. SQLite stores are streamed with little memory, other
     ///   stores are in memory as a whole.
-    /// - Throws: ``QuireError`` with code `alreadyExists`, `unsupported` if the new type cannot hold the objects,
-    ///   `removalDenied` if contents would be lost, `incompatibleModel`, `invalidFormat` also if external data are not what was
-    ///   saved, `protectionUnavailable`, `cancelled`, `outOfSpace` or `inputOutput`.
+    /// - Throws: ``QuireError`` with code `alreadyExists`, `unsupported` if the new type cannot represent the objects,
+    ///   `removalDenied` if contents would be lost, `incompatibleModel`, `invalidFormat` also if external data was changed
+    ///   after it was saved, `protectionUnavailable`, `cancelled`, `outOfSpace` or `inputOutput`.
     public func convert(
         to newPath: String, type newType: StoreType, model: ManagedObjectModel? = nil,
         allowsRemoval: Bool = false, fileProtection: FileProtection? = nil,
@@ -230,7 +230,7 @@ extension StoreFile {
     /// Writes the store's contents to a new store at a URL; see
     /// ``convert(to:type:model:allowsRemoval:fileProtection:protectionDomain:progress:)-(String,_,_,_,_,_,_)``.
     ///
-    /// - Throws: ``QuireError`` with code `invalidValue` if the URL is not that of a file, or as that method.
+    /// - Throws: ``QuireError`` with code `invalidValue` if the URL is not a file URL, or as that method.
     public func convert(
         to url: URL, type newType: StoreType, model: ManagedObjectModel? = nil,
         allowsRemoval: Bool = false, fileProtection: FileProtection? = nil,
@@ -385,7 +385,7 @@ struct NewStoreFile {
         default:
             throw QuireError(
                 .unsupported,
-                "There are no files of type “\(type.rawValue)”; choose SQLite, XML or Binary.",
+                "“\(type.rawValue)” is not a type of store file; choose SQLite, XML or Binary.",
                 file: path)
         }
     }

@@ -99,8 +99,7 @@ extension ManagedObjectContext {
         func unknown(_ name: String) -> QuireError {
             QuireError(
                 .unknownKey,
-                "The merge policy decides about “\(name)” of \(entity.name), which has no such property "
-                    + "or none whose value can be set so.",
+                "The merge policy sets “\(name)” of \(entity.name), which does not exist or cannot be set.",
                 entity: entity.name, property: name)
         }
         for name in resolution.properties where entity.slot(named: name) == nil {
@@ -260,8 +259,8 @@ extension ManagedObjectContext {
             throw QuireError(
                 .constraintConflict,
                 "\(loser.objectID.shortDescription) has the same \(names) as "
-                    + "\(winner.objectID.shortDescription), and a “\(winner.resolvedEntity.name)” cannot take the "
-                    + "place of a “\(loser.resolvedEntity.name)”; change the value, or delete one of them.",
+                    + "\(winner.objectID.shortDescription), and a “\(winner.resolvedEntity.name)” cannot "
+                    + "replace a “\(loser.resolvedEntity.name)”; change the value, or delete one of them.",
                 entity: loser.resolvedEntity.name, property: conflict.constraint.first,
                 object: loser.objectID.uriRepresentation,
                 relatedObjects: [winner.objectID.uriRepresentation],

@@ -51,8 +51,8 @@ public final class AsynchronousFetchResult<Object: ManagedObject> {
 extension ManagedObjectContext {
     /// Executes a request on another thread and calls its completion on the context's queue.
     ///
-    /// The result is as of the completion: unsaved changes made in the meantime count. An invalid request fails like one that
-    /// cannot be read: by its completion.
+    /// The result is as of the completion: unsaved changes made in the meantime are included. An invalid request also fails
+    /// through its completion.
     ///
     /// Call it on the context's queue. The context is retained until the completion has been called.
     ///

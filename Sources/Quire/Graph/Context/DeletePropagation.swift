@@ -4,9 +4,9 @@ internal import OrderedCollections
 extension ManagedObjectContext {
     /// Deletes an object at the next save.
     ///
-    /// Delete rules apply at once: destinations of cascade relationships are deleted too, those of others lose their reference.
-    /// A deny rule is checked by ``save()``, which fails as long as the relationship has destinations. Undo restores all of it.
-    /// If the destinations cannot be read, for example because protected data are locked, nothing is deleted, and
+    /// Delete rules apply at once: destinations of cascade relationships are deleted too, other destinations lose their
+    /// reference. A deny rule is checked by ``save()``, which fails as long as the relationship has destinations. Undo restores
+    /// everything. If the destinations cannot be read, for example because protected data are locked, nothing is deleted, and
     /// ``lastFaultError`` explains.
     ///
     /// - Complexity: O(*n*) in the objects related to those deleted.

@@ -185,8 +185,8 @@ final class FetchResults: RowHolder {
 /// retained.
 ///
 /// The collection is a snapshot: later saves, insertions and deletions do not change its members. With a
-/// ``FetchSpecification/fetchBatchSize`` it holds identifiers, and reads the rows around an accessed object; an object whose row no
-/// longer exists is inaccessible (see ``ManagedObject``). Used on the context's queue.
+/// ``FetchSpecification/fetchBatchSize`` it contains identifiers, and reads the rows around an accessed object; an object whose
+/// row no longer exists is inaccessible (see ``ManagedObject``). Used on the context's queue.
 public struct FetchedObjects<Object: ManagedObject>: RandomAccessCollection {
     @usableFromInline let results: FetchResults
 
@@ -213,8 +213,8 @@ public struct FetchedObjects<Object: ManagedObject>: RandomAccessCollection {
 
     /// The objects as an array.
     ///
-    /// Never inlined: where the optimizer sees an array made whose elements nothing reads, it leaves out storing them, and
-    /// releases them all the same.
+    /// Never inlined: if the optimizer sees a new array whose elements are never read, it omits storing them, but still
+    /// releases them.
     @inline(never) @_semantics("optimize.sil.specialize.generic.never")
     public func _copyToContiguousArray() -> ContiguousArray<Object> {
         var objects = ContiguousArray<Object>()
@@ -227,7 +227,7 @@ public struct FetchedObjects<Object: ManagedObject>: RandomAccessCollection {
     public var objectIDs: [ManagedObjectID] { (0..<results.count).map(results.objectID) }
 }
 
-@available(*, unavailable, message: "Fetched objects are used on their context's queue.")
+@available(*, unavailable, message: "Use fetched objects only on their context's queue.")
 extension FetchedObjects: Sendable {}
 
 extension FetchedObjects: QueryArgument {

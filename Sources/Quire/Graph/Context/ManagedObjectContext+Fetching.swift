@@ -42,10 +42,10 @@ extension ManagedObjectContext {
     /// let early = try context.fetch(Book.self, where: #Predicate { $0.year < 1800 }, sortBy: [SortDescriptor(\.title)])
     /// ```
     ///
-    /// A ``FetchRequest`` has all else that a fetch may be: limits, batches, prefetching.
+    /// A ``FetchRequest`` has all other options of a fetch: limits, batches, prefetching.
     ///
-    /// - Throws: As ``fetch(_:)->FetchedObjects<Object>``, and ``QuireError`` with code `unsupported` for what a query cannot express; see
-    ///   ``QueryPredicate/init(_:)`` and ``SortOrdering/init(_:)``.
+    /// - Throws: As ``fetch(_:)->FetchedObjects<Object>``, and ``QuireError`` with code `unsupported` if a query cannot express
+    ///   the predicate or order; see ``QueryPredicate/init(_:)`` and ``SortOrdering/init(_:)``.
     public func fetch<Object: ManagedObject>(
         _ objectClass: Object.Type, where predicate: Predicate<Object>? = nil,
         sortBy descriptors: [SortDescriptor<Object>] = []
@@ -121,8 +121,8 @@ extension ManagedObjectContext {
             else {
                 throw QuireError(
                     .invalidQuery,
-                    "“\(text)” of \(entity.name) cannot be prefetched: it must lead through relationships "
-                        + "that the store keeps, and nothing else.",
+                    "“\(text)” of \(entity.name) cannot be prefetched: the key path must contain only "
+                        + "stored relationships.",
                     entity: entity.name, property: text)
             }
             return path
@@ -139,7 +139,7 @@ extension ManagedObjectContext {
         return try overlaidCount(matching: request.specification(in: layout))
     }
 
-    /// The number of objects of a class that satisfy one of Foundation's predicates, including unsaved changes.
+    /// The number of objects of a class that satisfy a Foundation predicate, including unsaved changes.
     ///
     /// - Throws: As ``fetch(_:where:sortBy:)->FetchedObjects<Object>``.
     public func count<Object: ManagedObject>(
@@ -187,7 +187,7 @@ extension ManagedObjectContext {
     /// An identifier with a superentity of the object's entity is equivalent to its own. An object whose deletion is unsaved is
     /// returned: its ``ManagedObject/isDeleted`` is true.
     ///
-    /// - Throws: ``QuireError`` with code `notFound` if there is no such object, or `storeUnavailable`.
+    /// - Throws: ``QuireError`` with code `notFound` if the object does not exist, or `storeUnavailable`.
     public func existingObject(with objectID: ManagedObjectID) throws -> ManagedObject {
         checkQueue()
         let objectID = storeIdentity.adopting(objectID) ?? objectID
@@ -224,7 +224,7 @@ extension ManagedObjectContext {
 
     package func notFound(_ objectID: ManagedObjectID) -> QuireError {
         QuireError(
-            .notFound, "There is no object \(objectID.shortDescription).",
+            .notFound, "The object \(objectID.shortDescription) does not exist.",
             entity: objectID.entityName, object: objectID.uriRepresentation)
     }
 
@@ -354,8 +354,8 @@ extension ManagedObjectContext {
 
     /// Values of the matching objects, or of groups of them, by column names.
     ///
-    /// As in Core Data the values are the saved ones: unsaved changes of this context and its parents do not count, whatever
-    /// ``FetchSpecification/includesPendingChanges`` is. Values keep their types: the minimum of dates is a date, an object is its
+    /// As in Core Data the values are the saved ones: unsaved changes of this context and its parents are ignored, regardless of
+    /// ``FetchSpecification/includesPendingChanges``. Values keep their types: the minimum of dates is a date, an object is its
     /// identifier.
     ///
     /// ```swift

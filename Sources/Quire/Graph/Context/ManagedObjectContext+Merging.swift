@@ -10,8 +10,8 @@ extension ManagedObjectContext {
     ///   deletions. References to them from unsaved changes are removed.
     /// - New objects become known as faults.
     ///
-    /// - To-many relationships whose contents were read, and whose destination may be one of the entities concerned, are read
-    ///   again at the next access, so that the list of written rows suffices, as after a batch request.
+    /// - To-many relationships whose contents were read, and whose destination may be one of the affected entities, are read
+    ///   again at the next access, so the list of written rows suffices, as after a batch request.
     ///
     /// Objects that are not registered are not read. A merge is not undoable; earlier changes remain undoable. Children that
     /// merge automatically are notified.
@@ -201,7 +201,7 @@ extension ManagedObjectContext {
 extension ManagedObjectContext {
     /// Inserts objects into the store.
     ///
-    /// A row with the unique values of a stored object updates it, as the kind of the ``mergePolicy`` says, whose overridden
+    /// A row with the unique values of a stored object updates it according to the kind of the ``mergePolicy``, whose overridden
     /// methods are not called:
     ///
     /// | policy | the stored object |
@@ -209,13 +209,13 @@ extension ManagedObjectContext {
     /// | ``MergePolicy/error``, ``MergePolicy/mergeByPropertyObjectTrump`` | gets the values that the row names |
     /// | ``MergePolicy/overwrite`` | gets all attributes of a new object, and the relationships that the row names |
     /// | ``MergePolicy/mergeByPropertyStoreTrump`` | gets the row's values where it has none |
-    /// | ``MergePolicy/rollback`` | stays, and the row is left out |
+    /// | ``MergePolicy/rollback`` | stays, and the row is omitted |
     ///
     /// If the request's ``BatchInsertRequest/failsOnConstraintConflict`` is set it fails instead.
     ///
     /// The stored object keeps its identifier, and its version is incremented. It must be of the request's entity or a
-    /// sub-entity of it; a row cannot update an object of another entity, such as a superentity, and the request fails unless
-    /// the row is left out.
+    /// sub-entity; a row cannot update an object of another entity, such as a superentity, and the request fails unless
+    /// the row is omitted.
     ///
     /// Call it on the context's queue.
     ///
@@ -223,7 +223,7 @@ extension ManagedObjectContext {
     ///   are requested.
     /// - Throws: ``QuireError`` with code `unknownEntity`, `unknownKey`, `invalidValue`, `validation`, `notFound`,
     ///   `constraintConflict` or `unsupported`, whose ``QuireError/Subject/position`` is the number of the row, from 1;
-    ///   `readOnly`, `outOfSpace` or `storeUnavailable`; or what the request's generator throws.
+    ///   `readOnly`, `outOfSpace` or `storeUnavailable`; or errors of the request's generator.
     @discardableResult
     public func execute(_ request: BatchInsertRequest) throws -> BatchResult {
         checkQueue()
@@ -395,8 +395,8 @@ extension ManagedObjectContext {
         guard object.objectID.isTemporaryID, object.context === self else {
             throw QuireError(
                 .invalidState,
-                "\(object.objectID.shortDescription) has its place in a store already; only new objects are assigned to "
-                    + "one.",
+                "\(object.objectID.shortDescription) is not a new object of this context; only new objects can be assigned "
+                    + "to a store.",
                 entity: object.resolvedEntity.name, object: object.objectID.uriRepresentation)
         }
         try persistentStoreCoordinator.checkIsPlace(store, forNew: object.resolvedEntity)

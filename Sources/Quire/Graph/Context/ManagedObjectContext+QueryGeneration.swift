@@ -27,13 +27,14 @@ extension ManagedObjectContext {
     /// changes, also automatically. Values that were read before stay until their objects are refreshed. Children read their
     /// parent's generation.
     ///
-    /// A SQLite store holds a generation by a reader's open transaction, for as long as there are contexts or tokens of it, and
-    /// at most as ``SQLiteStoreOptions/maximumQueryGenerationAge`` and ``SQLiteStoreOptions/maximumQueryGenerationLogSize``
-    /// allow. After that reads throw code `generationExpired`, and faults report it as ``lastFaultError``.
+    /// A SQLite store keeps a generation through a reader's open transaction as long as contexts or tokens use it, and
+    /// at most as long as ``SQLiteStoreOptions/maximumQueryGenerationAge`` and
+    /// ``SQLiteStoreOptions/maximumQueryGenerationLogSize`` allow. After that reads throw code `generationExpired`, and faults
+    /// report it as ``lastFaultError``.
     ///
-    /// As in Core Data, it does nothing for a context with a parent and for that of a document, and a store without generations is
-    /// read as it is: a SQLite store in memory or without a write-ahead log, and a store of a type that a program has added, unless
-    /// it has them.
+    /// As in Core Data, it does nothing for a context with a parent or the context of a document, and a store without
+    /// generations is read at its present state: a SQLite store in memory or without a write-ahead log, and a store of a type
+    /// that a program has added, unless it has them.
     ///
     /// - Parameter token: `.current` for the last commit at the next read, another context's token for that one's generation, or
     ///   `nil` for the present content at any time.
@@ -47,7 +48,7 @@ extension ManagedObjectContext {
         {
             throw QuireError(
                 .invalidValue,
-                "The query generation is of another coordinator's stores; use a token of a context of this coordinator."
+                "The query generation belongs to another coordinator; use a token from a context of this coordinator."
             )
         }
         read(token.generation ?? QueryGeneration(persistentStoreCoordinator))

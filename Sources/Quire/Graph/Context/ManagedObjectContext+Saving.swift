@@ -2,7 +2,7 @@ internal import OrderedCollections
 internal import QuireStore
 
 extension ManagedObjectContext {
-    /// Saves unsaved changes to the parent context, or to the store if there is none.
+    /// Saves unsaved changes to the parent context, or else to the store.
     ///
     /// Either every change is saved or none is. If anything fails the context keeps its changes; after a conflict new
     /// objects may have permanent identifiers.

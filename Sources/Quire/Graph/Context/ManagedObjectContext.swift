@@ -7,8 +7,8 @@ internal import Synchronization
 ///
 /// A context has one object per identifier. It is used on one queue only, and so are its objects: a main-queue
 /// context on the main queue (the main actor), a private-queue context within the closures given to
-/// ``QueueConfinedContext/perform(schedule:_:)`` and ``QueueConfinedContext/performAndWait(_:)``. The compiler checks what
-/// it can; in debug builds, and in release builds if the environment has `QUIRE_CONCURRENCY_DEBUG=1`, the first use
+/// ``QueueConfinedContext/perform(schedule:_:)`` and ``QueueConfinedContext/performAndWait(_:)``. The compiler checks part of
+/// this; in debug builds, and in release builds if the environment has `QUIRE_CONCURRENCY_DEBUG=1`, the first use
 /// on a wrong queue traps.
 ///
 /// A context saves to its parent, if it has one, else to the store. Saving a child moves its changes up; only the parent's
@@ -48,8 +48,8 @@ public final class ManagedObjectContext {
     public let persistentStoreCoordinator: PersistentStoreCoordinator
     /// A name, for debugging and for the store's history.
     public var name: String?
-    /// The author of the context's saves and batch requests, for the store's history. A save that includes those of children has
-    /// the latest child's author, unless it has one itself.
+    /// The author of the context's saves and batch requests, for the store's history. A save that includes saves of children has
+    /// the latest child's author, unless the context has an author.
     public var transactionAuthor: String?
     /// Values of the program's own. The context does not use them.
     public var userInfo: [String: Any] = [:]
@@ -91,11 +91,11 @@ public final class ManagedObjectContext {
     /// See ``PersistentStoreCoordinator`` for when cached rows can be out of date. Values already in objects, and the results
     /// of fetches, are not affected.
     public var stalenessInterval: Double = -1
-    /// The error of the last fault that could not be read, of the last change refused because its object no longer exists, or
+    /// The error of the last fault that could not be read, of the last change rejected because its object no longer exists, or
     /// of the last object inserted although the context's document is closed; see ``ManagedObject``.
     public internal(set) var lastFaultError: QuireError?
 
-    /// Returns ``lastFaultError`` and clears it, so that later errors can be told apart.
+    /// Returns ``lastFaultError`` and clears it, so later errors can be distinguished.
     public func takeFaultError() -> QuireError? {
         checkQueue()
         defer { lastFaultError = nil }
@@ -283,7 +283,7 @@ public final class ManagedObjectContext {
     private func unreadable(_ object: ManagedObject) -> QuireError {
         QuireError(
             .protectedDataUnavailable,
-            "\(object.objectID.shortDescription) cannot be changed, because its values cannot be read while protected data are locked; unlock them first.",
+            "\(object.objectID.shortDescription) cannot be changed, because its values cannot be read while protected data is locked; unlock the data first.",
             entity: object.resolvedEntity.name, object: object.objectID.uriRepresentation,
             underlying: lastFaultError)
     }
@@ -344,7 +344,7 @@ public final class ManagedObjectContext {
     func checkMayChangeGraph() {
         precondition(
             awakeningDepth == 0,
-            "awakeFromFetch() and awake(fromSnapshotEvents:) must not change relationships, nor insert or delete objects."
+            "awakeFromFetch() and awake(fromSnapshotEvents:) must not change relationships, or insert or delete objects."
         )
     }
 
@@ -386,7 +386,7 @@ public final class ManagedObjectContext {
     /// Inserts a new object.
     ///
     /// - Throws: ``QuireError`` with code `unknownEntity`, `invalidValue` if the entity is abstract, or `invalidState` if the
-    ///   context is that of a document which is closed.
+    ///   context belongs to a closed document.
     public func insertObject(entityName: String) throws -> ManagedObject {
         try insertObject(layout.requireEntity(named: entityName))
     }
@@ -547,7 +547,7 @@ extension EntityDescription {
     /// Inserts a new object of an entity into a context, as ``ManagedObjectContext/insertObject(entityName:)``.
     ///
     /// - Throws: ``QuireError`` with code `unknownEntity`, `invalidValue` if the entity is abstract, or `invalidState` if the
-    ///   context is that of a document which is closed.
+    ///   context belongs to a closed document.
     public static func insertNewObject(
         forEntityName entityName: String, into context: ManagedObjectContext
     ) throws -> ManagedObject {
@@ -556,6 +556,6 @@ extension EntityDescription {
 }
 
 @available(
-    *, unavailable, message: "A context is used on its queue; share its QueueConfinedContext."
+    *, unavailable, message: "Use a context only on its queue; share its QueueConfinedContext."
 )
 extension ManagedObjectContext: Sendable {}

@@ -6,12 +6,12 @@ public import QuireStore
 extension ManagedObjectContext {
     /// Reads the history of the coordinator's stores, or deletes a part of it.
     ///
-    /// Stores that keep no history have no part in it, unless none does. Unsaved changes have none either.
+    /// Stores without a history are skipped, unless all are without one. Unsaved changes are not included.
     ///
     /// Call it on the context's queue.
     ///
     /// - Complexity: O(*n*) in the transactions and changes.
-    /// - Throws: ``QuireError`` with code `historyTokenExpired` if transactions that the request asks for have been deleted,
+    /// - Throws: ``QuireError`` with code `historyTokenExpired` if requested transactions have been deleted,
     ///   `unknownKey` or `invalidQuery` if its fetch request is not valid, `unsupported` if no store keeps a history, `readOnly`, `outOfSpace` or `storeUnavailable`.
     @discardableResult
     public func execute(
@@ -23,7 +23,7 @@ extension ManagedObjectContext {
 }
 
 extension PersistentStoreCoordinator {
-    /// The present end of the history of stores: what is saved later comes after it. `nil` if none of them keeps a history.
+    /// The present end of the history of stores; later saves come after it. `nil` if no store keeps a history.
     ///
     /// - Parameter stores: The stores; `nil` for all of the coordinator's.
     /// - Throws: ``QuireError`` with code `storeUnavailable` or `inputOutput`.
@@ -90,7 +90,7 @@ extension PersistentHistoryChange {
     /// ``PersistentHistoryChangeRequest/fetchHistory(matching:)``.
     ///
     /// With the result types of transactions, the result has the transactions that have a selected change, each with only these;
-    /// limit, offset and order are those of changes.
+    /// limit, offset and order apply to changes.
     ///
     /// ```swift
     /// var request = PersistentHistoryChange.fetchRequest
@@ -105,7 +105,7 @@ extension PersistentHistoryChange {
     /// | `kind`, also `changeType` | an integer; a ``Kind-swift.enum`` for `%@` |
     /// | `number`, also `changeID` | an integer |
     /// | `transactionNumber` | an integer |
-    /// | `updatedProperties` | those of an update, as in `ANY updatedProperties.name == 'title'` |
+    /// | `updatedProperties` | the properties of an update, as in `ANY updatedProperties.name == 'title'` |
     /// | `tombstone` | the preserved values of a deleted object, as in `tombstone.slug == 'a'`, if an attribute of that name has one type in all entities that preserve it |
     /// | `transaction` | the transaction, with the keys of ``PersistentHistoryTransaction/fetchRequest``, as in `transaction.author == nil` |
     public static var fetchRequest: FetchRequest<ManagedObject> {
@@ -116,8 +116,8 @@ extension PersistentHistoryChange {
 extension PersistentHistoryChangeRequest {
     /// Requests the transactions, or the changes, that a fetch request selects.
     ///
-    /// Executing it throws ``QuireError`` with code `unknownKey` for a key that there is not, `invalidQuery` for a request of
-    /// another entity or result type and for a comparison that makes no sense, `unsupported`, and `historyTokenExpired` for a
+    /// Executing it throws ``QuireError`` with code `unknownKey` for an unknown key, `invalidQuery` for a request of
+    /// another entity or result type and for an invalid comparison, `unsupported`, and `historyTokenExpired` for a
     /// token in the predicate after which transactions have been deleted.
     ///
     /// - Parameter fetchRequest: ``PersistentHistoryTransaction/fetchRequest`` or ``PersistentHistoryChange/fetchRequest``, with a
@@ -132,7 +132,7 @@ extension PersistentHistoryChangeRequest {
 
     /// The fetch request that selects transactions, or changes, among those that the request is for; `nil` for all.
     ///
-    /// Executing a request that deletes history throws ``QuireError`` with code `invalidQuery` if there is one.
+    /// Executing a request that deletes history with a fetch request throws ``QuireError`` with code `invalidQuery`.
     public var fetchRequest: FetchRequest<ManagedObject>? {
         get { fetchSpecification.map { FetchRequest($0) } }
         set {
@@ -152,7 +152,7 @@ extension PersistentHistoryTransaction {
     /// ``ManagedObjectContext/mergeChanges(fromContextDidSave:)``.
     ///
     /// Its name is ``ManagedObjectContext/didSaveObjectIDsNotification`` and its `userInfo` that notification's; it has no object.
-    /// There are changes in it only if the request's result type is `transactionsAndChanges`.
+    /// It contains changes only if the request's result type is `transactionsAndChanges`.
     ///
     /// ```swift
     /// for transaction in try context.execute(.fetchHistory(after: lastToken)).transactions {
@@ -173,7 +173,7 @@ extension PersistentHistoryTransaction {
 
 extension PersistentHistoryChange {
     /// The values that a deleted object had, of attributes marked `preservesValueInHistoryOnDeletion`, in the types that
-    /// ``ManagedObject/value(forKey:)`` gives; `nil` if there are none.
+    /// ``ManagedObject/value(forKey:)`` returns; `nil` without such values.
     public var tombstone: [String: Any]? {
         let values = preservedValues.compactMapValues(\.nativeValue)
         return values.isEmpty ? nil : values

@@ -266,7 +266,7 @@ extension ManagedObjectContext {
     /// try context.realizeFaults(of: authors)
     /// ```
     ///
-    /// Call it on the context's queue. Objects of other contexts, and those that are no faults, are skipped.
+    /// Call it on the context's queue. Objects of other contexts, and objects that are not faults, are skipped.
     ///
     /// - Complexity: O(*n*).
     /// - Throws: ``QuireError`` with code `storeUnavailable` or `invalidFormat`.

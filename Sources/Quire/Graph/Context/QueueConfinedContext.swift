@@ -4,7 +4,7 @@ internal import QuireStore
 /// Access to a context from any queue, on the context's own queue.
 ///
 /// A context can only be reached within the closures of ``perform(schedule:_:)`` and ``performAndWait(_:)``. Pass identifiers
-/// and values in and out, never objects; the compiler refuses those.
+/// and values in and out, never objects; the compiler rejects objects.
 ///
 /// ```swift
 /// let titles = try await background.perform { context in
@@ -80,7 +80,7 @@ public final class QueueConfinedContext: Sendable {
     public convenience init(_ context: ManagedObjectContext) {
         precondition(
             context.concurrencyType == .mainQueue,
-            "The context has a queue of its own; use the QueueConfinedContext it belongs to.")
+            "The context has its own queue; use its QueueConfinedContext.")
         self.init(confining: context)
     }
 

@@ -100,15 +100,15 @@ final class QueueMarker: @unchecked Sendable {
         let isMain = self === Self.main
         let present =
             switch Self.current {
-            case nil: "outside of all contexts' queues"
+            case nil: "outside all contexts' queues"
             case let marker? where marker === Self.main: "on the main queue"
             default: "on the queue of another context"
             }
         // The main queue's thread stays on record.
         let isBusy = !isMain && thread.load(ordering: .relaxed) != 0
         fatalError(
-            "\(subject) was used on another queue than its own: it belongs to "
-                + "\(isMain ? "the main queue" : "a private queue"), and was used \(present), by \(Self.threadName). "
+            "\(subject) was used on the wrong queue: it belongs to "
+                + "\(isMain ? "the main queue" : "a private queue"), but was used \(present), by \(Self.threadName). "
                 + (isBusy ? "Its queue was running a block at that moment. " : "")
                 + "Use a main-queue context on the main actor, and a private-queue context within perform."
         )

@@ -58,11 +58,11 @@ public final class UndoManager {
     public var isUndoRegistrationEnabled: Bool { disabledCount == 0 }
     /// The number of open groups, including the user event's.
     public var groupingLevel: Int { openGroups.count }
-    /// Whether there is anything to undo.
+    /// Whether an action can be undone.
     public var canUndo: Bool {
         !undoStack.isEmpty || openGroups.contains { !$0.isEmpty } || hasPending
     }
-    /// Whether there is anything to redo.
+    /// Whether an action can be redone.
     public var canRedo: Bool { !redoStack.isEmpty && !hasPending }
     /// The number of groups that can be undone, without open ones.
     public var undoCount: Int { undoStack.count }
@@ -140,7 +140,7 @@ public final class UndoManager {
         if !isUndoing && !isRedoing { redoStack.removeAll() }
     }
 
-    /// Clears both stacks, and forgets what has been changed in open groups and in the present user event.
+    /// Clears both stacks, and discards the actions of open groups and of the present user event.
     public func removeAllActions() {
         registerPending()
         floor = position
@@ -252,10 +252,10 @@ public final class UndoManager {
 
     // MARK: Undo and redo
 
-    /// Undoes the last group of changes, or does nothing if there is none.
+    /// Undoes the last group of changes, if any.
     ///
-    /// An open outermost group is closed first. If others are open inside it, all of them are closed, and opened again
-    /// afterwards for those who will end them: changes made then are another step.
+    /// An open outermost group is closed first. If others are open inside it, all are closed, and reopened
+    /// afterwards so their owners can end them; changes made then are another step.
     public func undo() {
         outsideGroups(for: "undo()") {
             guard let group = undoStack.popLast() else { return }
@@ -264,7 +264,7 @@ public final class UndoManager {
         }
     }
 
-    /// Redoes the last undone group, or does nothing if there is none. It handles open groups as ``undo()`` does.
+    /// Redoes the last undone group, if any. It handles open groups as ``undo()`` does.
     public func redo() {
         outsideGroups(for: "redo()") {
             guard let group = redoStack.popLast() else { return }
@@ -283,7 +283,7 @@ public final class UndoManager {
         else { return undo() }
         precondition(
             open.endsWithGroup,
-            "undoNestedGroup() was called although something was registered since the last group was closed."
+            "undoNestedGroup() was called after an action was registered outside the last closed group."
         )
         guard let group = open.popGroup() else { return }
         // The inverse actions go to the redo stack, not into the open groups.
@@ -362,8 +362,8 @@ public final class UndoManager {
     /// Sets the action name of the present group, for a menu; outside any, of the last group.
     public func setActionName(_ name: String) { presentGroup?.name = name }
 
-    /// Marks the actions of the present group as changes that need not be saved, such as a selection: they do not make a
-    /// document dirty.
+    /// Marks the actions of the present group as changes that need not be saved, such as a selection; the document does
+    /// not become dirty.
     public func setActionIsDiscardable(_ isDiscardable: Bool) {
         registerPending()
         guard let group = presentGroup, group.isDiscardable != isDiscardable else { return }
@@ -396,7 +396,7 @@ public final class UndoManager {
     }
 }
 
-@available(*, unavailable, message: "An UndoManager is used on its context's queue.")
+@available(*, unavailable, message: "Use an UndoManager only on its context's queue.")
 extension UndoManager: Sendable {}
 
 // MARK: - Notifications
@@ -410,7 +410,7 @@ extension UndoManager {
     /// A group was opened.
     public static let didOpenUndoGroupNotification =
         Notification.Name("NSUndoManagerDidOpenUndoGroupNotification")
-    /// A group is about to be closed. ``groupIsDiscardableKey`` says whether it is discardable.
+    /// A group is about to be closed. ``groupIsDiscardableKey`` indicates whether it is discardable.
     public static let willCloseUndoGroupNotification =
         Notification.Name("NSUndoManagerWillCloseUndoGroupNotification")
     /// A group was closed.

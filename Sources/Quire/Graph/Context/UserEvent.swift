@@ -133,13 +133,13 @@ extension ManagedObjectContext {
         undoManager?.register(self, inLastStep: inLastStep) { $0.restore(log) }
     }
 
-    /// Undoes the last user event, if there is an undo manager and anything to undo.
+    /// Undoes the last user event, if the context has an undo manager.
     public func undo() {
         checkQueue()
         undoManager?.undo()
     }
 
-    /// Redoes the last undone event, if there is one.
+    /// Redoes the last undone event, if any.
     public func redo() {
         checkQueue()
         undoManager?.redo()

@@ -82,7 +82,7 @@ struct DraftApplication {
         }
         for change in layer.updated {
             guard let id = id(of: change.object) else {
-                omitObject(change.object, change.entity, "changes of it were")
+                omitObject(change.object, change.entity, "its changes were")
                 continue
             }
             changes.updated.append(self.change(change, id, isNew: false))
@@ -99,7 +99,8 @@ struct DraftApplication {
         guard let entity = layout.entity(named: change.entity), !entity.isAbstract else {
             omit(
                 change.entity, nil,
-                "The model has no objects of “\(change.entity)” any more; new ones were left out.")
+                "The entity “\(change.entity)” no longer exists or is abstract; its new objects were omitted."
+            )
             return nil
         }
         return context.newTemporaryID(of: entity)
@@ -118,7 +119,7 @@ struct DraftApplication {
             guard let slot = entity.slot(named: property.name), entity.slots[slot].isStored else {
                 omit(
                     change.entity, property.name,
-                    "“\(change.entity)” has no single value “\(property.name)” any more; values of it were left out."
+                    "“\(change.entity)” no longer has a single value “\(property.name)”; its values were omitted."
                 )
                 continue
             }
@@ -151,7 +152,7 @@ struct DraftApplication {
             } catch {
                 omit(
                     change.entity, property.name,
-                    "“\(property.name)” of \(change.entity) cannot have such values any more; they were left out."
+                    "“\(property.name)” of \(change.entity) can no longer have the values in the draft; they were omitted."
                 )
                 return nil
             }
@@ -161,7 +162,7 @@ struct DraftApplication {
         default:
             omit(
                 change.entity, property.name,
-                "“\(property.name)” of \(change.entity) is of another kind now; values of it were left out."
+                "“\(property.name)” of \(change.entity) is now of another kind; its values were omitted."
             )
             return nil
         }
@@ -174,7 +175,7 @@ struct DraftApplication {
         else {
             omit(
                 change.entity, members.name,
-                "“\(change.entity)” has no to-many relationship “\(members.name)” any more; changes of it were left out."
+                "“\(change.entity)” no longer has a to-many relationship “\(members.name)”; its changes were omitted."
             )
             return nil
         }
@@ -198,7 +199,7 @@ struct DraftApplication {
         guard layout.destination(of: relationship).subtree.contains(id.entityNumber) else {
             omit(
                 entity.name, relationship.name,
-                "“\(relationship.name)” of \(entity.name) leads elsewhere now; what it led to was left out."
+                "“\(relationship.name)” of \(entity.name) now has another destination entity; the old reference was omitted."
             )
             return nil
         }
@@ -218,7 +219,7 @@ struct DraftApplication {
         // A missing new object is reported with its entity.
         guard case .saved(let name, let key, _) = reference else { return }
         let object = "\(name)/p\(key)"
-        omit(name, nil, object: object, "\(object) no longer exists; \(what) left out.")
+        omit(name, nil, object: object, "\(object) no longer exists; \(what) omitted.")
     }
 
     private mutating func omit(
@@ -258,7 +259,7 @@ extension ManagedObjectContext {
     /// conflict. Changes whose entity, property or object no longer exists are omitted.
     ///
     /// - Returns: The omissions.
-    /// - Complexity: O(*n*) in the changes; the saved objects concerned are read together.
+    /// - Complexity: O(*n*) in the changes; the affected saved objects are read together.
     /// - Throws: Read errors of the store; then nothing has changed.
     @discardableResult
     public func apply(_ draft: ObjectDraft) throws -> [ObjectDraft.Omission] {

@@ -163,7 +163,7 @@ private struct DraftWriter {
             return .init(name: property.name, value: .attribute(.binary(try value.contents())))
         } catch {
             Logger(label: "quire.context").error(
-                "“\(change.entity).\(property.name)” cannot be read, and is not in the draft: \(error)"
+                "“\(change.entity).\(property.name)” cannot be read and is not in the draft: \(error)"
             )
             return nil
         }
@@ -187,7 +187,7 @@ private struct DraftReader {
     }
 
     mutating func draft() throws -> [ObjectDraft.Layer] {
-        guard bytes.starts(with: ObjectDraft.signature) else { throw damaged("it is none") }
+        guard bytes.starts(with: ObjectDraft.signature) else { throw damaged("it is not a draft") }
         position = ObjectDraft.signature.count
         let version = try byte()
         guard version <= ObjectDraft.formatVersion else {
@@ -214,7 +214,7 @@ private struct DraftReader {
             }
             return layer
         }
-        guard position == bytes.count else { throw damaged("something follows it") }
+        guard position == bytes.count else { throw damaged("data follows its end") }
         return layers
     }
 
@@ -291,7 +291,7 @@ private struct DraftReader {
             names.append(name)
             return name
         }
-        guard place <= UInt64(names.count) else { throw damaged("a name is not there") }
+        guard place <= UInt64(names.count) else { throw damaged("a name is missing") }
         return names[Int(place) - 1]
     }
 
@@ -343,7 +343,7 @@ private struct DraftReader {
         let bytes = try take(MemoryLayout<Decimal>.size)
         // A length of more words than there are would have arithmetic read beyond them.
         guard bytes[1] >> 4 <= 8, bytes[1] & 0x03 == 0, bytes[2] == 0, bytes[3] == 0 else {
-            throw damaged("a decimal number is none")
+            throw damaged("a decimal number is malformed")
         }
         return bytes.loadUnaligned(as: Decimal.self)
     }
@@ -370,7 +370,7 @@ private struct DraftReader {
             return .attribute(.uuid(UUID(uuid: try take(16).loadUnaligned(as: uuid_t.self))))
         case .uri:
             guard let uri = URL(string: try text()) else {
-                throw damaged("a resource identifier is none")
+                throw damaged("a URI is malformed")
             }
             return .attribute(.uri(uri))
         case .object: return .object(try reference())

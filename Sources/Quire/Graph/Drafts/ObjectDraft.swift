@@ -2,7 +2,7 @@ internal import QuireStore
 
 /// Unsaved changes of contexts, as a value that survives the process: new, changed and deleted objects, valid or not.
 ///
-/// Entities and properties are stored by name, saved objects by identifier, so that a draft can be applied to a store that has
+/// Entities and properties are stored by name, saved objects by identifier, so a draft can be applied to a store that has
 /// been reopened, saved elsewhere, or migrated meanwhile; see ``ManagedObjectContext/apply(_:)-(ObjectDraft)``. Transient and
 /// derived values are not included.
 ///
@@ -76,7 +76,7 @@ public struct ObjectDraft: Sendable, Hashable {
     /// A draft without changes.
     public init() {}
 
-    /// Whether there are no changes.
+    /// Whether the draft contains no changes.
     public var isEmpty: Bool { layers.isEmpty }
     /// The number of new objects.
     public var insertedCount: Int { layers.reduce(0) { $0 + $1.inserted.count } }

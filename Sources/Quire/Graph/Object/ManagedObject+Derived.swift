@@ -140,7 +140,7 @@ extension ManagedObject {
     ///
     /// The request's predicate may use `$FETCH_SOURCE` for this object and `$FETCH_SOURCE.author.name` for its value at a key
     /// path, `$FETCHED_PROPERTY.name` and `$FETCHED_PROPERTY.userInfo.KEY` for texts of the model. The result is cached,
-    /// whatever changes, until the object becomes a fault or is refreshed, or its context
+    /// regardless of changes, until the object becomes a fault or is refreshed, or its context
     /// is reset.
     ///
     /// - Complexity: One fetch the first time; O(*n*).
@@ -295,14 +295,14 @@ extension ManagedObject {
 
     /// Sets a binary attribute to the contents of a file of any size, while the caller waits.
     ///
-    /// The bytes are copied to a file in the object's store at once, so that the save copies none. If the value is never saved,
+    /// The bytes are copied to a file in the object's store at once, so the save does not copy them. If the value is never saved,
     /// or the change is undone and dropped, that file is deleted. On an error the object is unchanged.
     ///
     /// - Parameters:
     ///   - path: The path of the file, or of anything readable to an end.
     ///   - key: The attribute.
     ///   - taking: Whether the file is copied or moved; see ``ExternalData/Taking``.
-    /// - Complexity: O(*n*) in the bytes, of which one block at a time is in memory.
+    /// - Complexity: O(*n*) in the bytes; one block at a time is in memory.
     /// - Throws: ``QuireError`` with code `unknownKey`, `invalidValue`, `notFound`, `outOfSpace` or `inputOutput`.
     public final func setExternalData(
         contentsOf path: String, forKey key: String, taking: ExternalData.Taking = .copying
@@ -330,7 +330,7 @@ extension ManagedObject {
     /// Sets a binary attribute to the contents of a URL's file, while the caller waits; see
     /// `setExternalData(contentsOf:forKey:taking:)` with a path.
     ///
-    /// - Throws: ``QuireError`` with code `invalidValue` if the URL is not that of a file, or as that method.
+    /// - Throws: ``QuireError`` with code `invalidValue` if the URL is not a file URL, or as that method.
     public final func setExternalData(
         contentsOf url: URL, forKey key: String, taking: ExternalData.Taking = .copying
     ) throws {

@@ -30,9 +30,9 @@ extension ManagedObject {
     /// The value of a property; see the table above.
     ///
     /// Traps if the key names no property, or the new value is of a kind that the property never has, such as a text for a
-    /// number. A number or date that the attribute cannot hold, such as 40,000 in 16 bits, is kept, and refused when the object is
-    /// validated or saved; not-a-number is a missing value. A value that cannot be read is `nil`, and a change refused because an
-    /// object does not exist, or is locked, is not made; both are reported as the context's
+    /// number. A number or date that the attribute cannot represent, such as 40,000 in 16 bits, is kept, and validating or
+    /// saving the object fails; not-a-number is a missing value. A value that cannot be read is `nil`, and a change
+    /// rejected because an object does not exist, or is locked, is not made; both are reported as the context's
     /// ``ManagedObjectContext/lastFaultError``.
     public final subscript(
         key: String, file file: StaticString = #fileID, line line: UInt = #line
@@ -150,7 +150,7 @@ extension ManagedObject {
 
     /// The value of a property; see the table above.
     ///
-    /// - Throws: ``QuireError`` with code `unknownKey` if there is no such property, or errors of reading the store or the
+    /// - Throws: ``QuireError`` with code `unknownKey` if the property does not exist, or errors of reading the store or the
     ///   value's file.
     public final func value(forKey key: String) throws -> Any? {
         if isProbe { return PropertyProbe.value(key, of: self) }
@@ -180,7 +180,7 @@ extension ManagedObject {
 
     /// Sets an attribute or a relationship, and the relationship's inverse; see the table above.
     ///
-    /// - Throws: ``QuireError`` with code `unknownKey` if there is no such property, `invalidValue` if the property cannot have
+    /// - Throws: ``QuireError`` with code `unknownKey` if the property does not exist, `invalidValue` if the property cannot have
     ///   the value, or `notFound` if an object does not exist; nothing is changed then.
     public final func setValue(_ value: Any?, forKey key: String) throws {
         let index: Int
@@ -205,11 +205,11 @@ extension ManagedObject {
 
     /// The value at a key path: `author.name`, `books.title`, `books.@avg.year`.
     ///
-    /// It means what it means in a predicate, whose expressions may stand for a key path too. Through a to-many relationship it
+    /// It has the same meaning as in a predicate, whose expressions are also accepted. Through a to-many relationship it
     /// is an array, without missing values.
     ///
-    /// - Throws: ``QuireError`` with code `unknownKey` or `invalidQuery` if there is no such path, `notFound` if the object's
-    ///   context is gone, or errors of reading the store.
+    /// - Throws: ``QuireError`` with code `unknownKey` or `invalidQuery` if the key path is invalid, `notFound` if the object's
+    ///   context no longer exists, or errors of reading the store.
     public final func value(forKeyPath keyPath: String) throws -> Any? {
         if resolvedEntity.properties[keyPath] != nil { return try value(forKey: keyPath) }
         switch try SortOrdering(keyPath).expression.operand(for: self) {
@@ -223,25 +223,25 @@ extension ManagedObject {
 
     /// The objects in a to-many relationship without an order, as a view that changes it.
     ///
-    /// - Throws: ``QuireError`` with code `unknownKey` if there is no such property, or `invalidValue` if it is not a to-many
+    /// - Throws: ``QuireError`` with code `unknownKey` if the property does not exist, or `invalidValue` if it is not a to-many
     ///   relationship or is ordered.
     public final func mutableSetValue(forKey key: String) throws -> MutableObjectSet {
         let relationship = try toManyRelationship(forKey: key)
         if relationship.isOrdered {
             throw noMutableValue(
-                key, "is an ordered relationship; ask for mutableOrderedSetValue(forKey:)")
+                key, "is an ordered relationship; use mutableOrderedSetValue(forKey:)")
         }
         return MutableObjectSet(self, relationship)
     }
 
     /// The objects in an ordered to-many relationship, as a view that changes it.
     ///
-    /// - Throws: ``QuireError`` with code `unknownKey` if there is no such property, or `invalidValue` if it is not an ordered
+    /// - Throws: ``QuireError`` with code `unknownKey` if the property does not exist, or `invalidValue` if it is not an ordered
     ///   to-many relationship.
     public final func mutableOrderedSetValue(forKey key: String) throws -> MutableOrderedObjectSet {
         let relationship = try toManyRelationship(forKey: key)
         if !relationship.isOrdered {
-            throw noMutableValue(key, "has no order; ask for mutableSetValue(forKey:)")
+            throw noMutableValue(key, "is not ordered; use mutableSetValue(forKey:)")
         }
         return MutableOrderedObjectSet(self, relationship)
     }

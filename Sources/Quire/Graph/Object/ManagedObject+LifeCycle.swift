@@ -73,8 +73,8 @@ extension ManagedObjectContext {
             guard round <= Self.willSaveLimit else {
                 throw QuireError(
                     .invalidState,
-                    "willSave() of \(first.objectID.shortDescription) changes objects each of the "
-                        + "\(Self.willSaveLimit) times it was called; it must set only what differs.",
+                    "willSave() of \(first.objectID.shortDescription) changed objects in each of "
+                        + "\(Self.willSaveLimit) calls; set a value only if it differs.",
                     entity: first.resolvedEntity.name, object: first.objectID.uriRepresentation)
             }
             forbiddingSaves { for object in pending where object.isUnsaved { object.willSave() } }
@@ -118,7 +118,7 @@ extension ManagedObjectContext {
 // MARK: - Validation
 
 extension ManagedObject {
-    /// Checks the object as a save would if all of it had changed.
+    /// Validates the object as a save would if all its properties had changed.
     ///
     /// - Throws: ``QuireError`` with code `validation`, or `deleteDenied` for a deleted object.
     public final func validate() throws {

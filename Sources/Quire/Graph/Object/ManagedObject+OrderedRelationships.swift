@@ -108,7 +108,7 @@ extension ManagedObject {
     ) throws -> OrderedSet<ManagedObjectID> {
         guard relationship.isOrdered else {
             throw QuireError(
-                .invalidValue, "“\(relationship.name)” of \(resolvedEntity.name) has no order.",
+                .invalidValue, "“\(relationship.name)” of \(resolvedEntity.name) is not ordered.",
                 entity: resolvedEntity.name, property: relationship.name)
         }
         try checkMayChange(relationship)

@@ -328,7 +328,7 @@ extension ManagedObject {
         guard object.context === context else {
             throw QuireError(
                 .invalidValue,
-                "\(object) belongs to another context than \(self); ask this one for object(with:).",
+                "\(object) and \(self) belong to different contexts; get the object with object(with:) of this one.",
                 entity: resolvedEntity.name, property: relationship.name)
         }
         let destination = context.layout.destination(of: relationship)
@@ -379,7 +379,7 @@ extension ManagedObject {
     ) -> QuireError {
         QuireError(
             .notFound,
-            "\(object.objectID.shortDescription) was deleted, or has left its context, and cannot be in "
+            "\(object.objectID.shortDescription) was deleted, or no longer belongs to a context, and cannot be in "
                 + "“\(relationship.name)” of \(resolvedEntity.name).",
             entity: resolvedEntity.name, property: relationship.name,
             object: object.objectID.uriRepresentation)

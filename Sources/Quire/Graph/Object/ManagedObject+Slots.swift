@@ -75,7 +75,7 @@ extension ManagedObject {
         guard resolvedEntity.storages[slot] == storage else {
             precondition(
                 resolvedEntity.storages[slot] == .transient,
-                "Slot \(slot) of \(resolvedEntity.name) holds a value of another type than the one asked for."
+                "The value in slot \(slot) of \(resolvedEntity.name) does not have the requested type."
             )
             return nil
         }
@@ -250,7 +250,7 @@ extension ManagedObject {
     final func requireContext() -> ManagedObjectContext {
         guard let context else {
             preconditionFailure(
-                "\(self) belongs to no context any more: it was reset, or nothing holds it. Keep the context."
+                "\(self) no longer belongs to a context: the context was reset or released. Keep a reference to it."
             )
         }
         return context

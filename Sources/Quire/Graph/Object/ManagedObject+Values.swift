@@ -23,14 +23,14 @@ extension ManagedObject {
             guard let slot = resolvedEntity.relationships[index].slot else {
                 throw QuireError(
                     .unknownKey,
-                    "“\(key)” of \(resolvedEntity.name) is a to-many relationship, not a value; ask for objects(“\(key)”).",
+                    "“\(key)” of \(resolvedEntity.name) is a to-many relationship, not a value; use objects(“\(key)”).",
                     entity: resolvedEntity.name, property: key)
             }
             return objectID(at: slot).map { .objectID($0) } ?? .null
         case .fetched:
             throw QuireError(
                 .unsupported,
-                "“\(key)” of \(resolvedEntity.name) is a fetched property; ask for fetchedObjects(“\(key)”).",
+                "“\(key)” of \(resolvedEntity.name) is a fetched property; use fetchedObjects(“\(key)”).",
                 entity: resolvedEntity.name, property: key)
         }
     }
@@ -38,7 +38,7 @@ extension ManagedObject {
     /// Sets an attribute, or a to-one relationship's destination by its identifier.
     ///
     /// - Throws: ``QuireError`` with code `unknownKey` if the key names neither, `invalidValue` if the value is of the wrong
-    ///   type, or `notFound` if there is no such object or it, or this one, was deleted.
+    ///   type, or `notFound` if one of the objects does not exist or was deleted.
     public final func setAttributeValue(_ value: AttributeValue, forKey key: String) throws {
         switch try resolvedEntity.requireProperty(key) {
         case .attribute(let slot): try setValue(value, at: slot)
@@ -289,7 +289,7 @@ extension ManagedObject {
 extension ManagedObject {
     /// The value of a property.
     ///
-    /// - Throws: As ``value(forKey:)``, to which it is equal: there is no accessor in between.
+    /// - Throws: As ``value(forKey:)``, to which it is equal: no accessor is called.
     public final func primitiveValue(forKey key: String) throws -> Any? { try value(forKey: key) }
 
     /// Sets an attribute so that it is saved, without undo and without notifying observers; ``willSave()`` is not called again
@@ -299,7 +299,7 @@ extension ManagedObject {
     /// before it, which makes it an ordinary change.
     ///
     /// - Throws: ``QuireError`` with code `unknownKey` if the key names no attribute, or `invalidValue` if the value is of the
-    ///   wrong type. A relationship is refused, because its inverse would not be maintained.
+    ///   wrong type. Relationships are rejected, because their inverse would not be maintained.
     public final func setPrimitiveValue(_ value: Any?, forKey key: String) throws {
         guard case .attribute(let index) = try resolvedEntity.requireProperty(key) else {
             throw QuireError(

@@ -101,7 +101,7 @@ open class ManagedObject: EntityClass {
     ) {
         guard let entity = context.layout.entity(of: Self.self) else {
             fatalError(
-                "The model has no entity, or several, whose class is \(Self.self); use init(entity:insertInto:).",
+                "The model does not have exactly one entity whose class is \(Self.self); use init(entity:insertInto:).",
                 file: file, line: line)
         }
         do {
@@ -117,8 +117,8 @@ open class ManagedObject: EntityClass {
     /// Inserts a new object of an entity, for classes that several entities have.
     ///
     /// - Throws: ``QuireError`` with code `unknownEntity` if the context's model has no entity of that name, `invalidValue` if it
-    ///   is abstract or its objects are of another class, or `invalidState` if the context is that of a document which is
-    ///   closed.
+    ///   is abstract or its objects are of another class, or `invalidState` if the context belongs to a closed
+    ///   document.
     public convenience init(
         entity: EntityDescription, insertInto context: ManagedObjectContext
     ) throws {
@@ -127,7 +127,7 @@ open class ManagedObject: EntityClass {
         guard objectClass == Self.self else {
             throw QuireError(
                 .invalidValue,
-                "Objects of \(entity.name) are of the class \(objectClass), not \(Self.self); make them with that class.",
+                "Objects of \(entity.name) are of the class \(objectClass), not \(Self.self); create them with that class.",
                 entity: entity.name)
         }
         if let saveBlock = context.saveBlock { throw saveBlock }
@@ -189,7 +189,7 @@ open class ManagedObject: EntityClass {
     ///
     /// A save calls it for every attribute and to-one relationship of a new object, and every changed one of other objects; an
     /// element of a composite has a dotted key. An error thrown by an override becomes a failure that names the object and the
-    /// property; an error that is no ``QuireError`` is its ``QuireError/underlying`` one.
+    /// property; any other error than a ``QuireError`` becomes its ``QuireError/underlying`` error.
     ///
     /// ```swift
     /// override func validateValue(_ value: inout AttributeValue, forKey key: String) throws {
@@ -286,7 +286,7 @@ open class ManagedObject: EntityClass {
 }
 
 @available(
-    *, unavailable, message: "A ManagedObject is used on its context's queue; pass its objectID."
+    *, unavailable, message: "Use a ManagedObject only on its context's queue; pass its objectID."
 )
 extension ManagedObject: Sendable {}
 
@@ -356,7 +356,7 @@ extension ManagedObject {
             context.reportFault(
                 QuireError(
                     .notFound,
-                    "The object \(objectID.shortDescription) is not in the store any more.",
+                    "The object \(objectID.shortDescription) no longer exists in the store.",
                     entity: resolvedEntity.name, object: objectID.uriRepresentation)
             )
             if context.shouldDeleteInaccessibleFaults || objectID.isTemporaryID {
@@ -438,7 +438,7 @@ extension QueryPredicate {
     ///
     /// - Complexity: The predicate is resolved once per entity, unless it depends on the time.
     /// - Throws: As a fetch: ``QuireError`` with code `invalidQuery` if the predicate is not valid for the object,
-    ///   `unknownKey` if a property is missing, `unsupported`; `notFound` if the object's context is gone; or an error
+    ///   `unknownKey` if a property is missing, `unsupported`; `notFound` if the object's context no longer exists; or an error
     ///   reading the store.
     public func evaluate(with object: ManagedObject) throws -> Bool {
         try isSatisfied(by: object)
@@ -449,7 +449,7 @@ extension Array where Element: ManagedObject {
     /// The objects sorted by orderings, then by primary key, new objects last.
     ///
     /// - Throws: As a fetch: ``QuireError`` with code `invalidQuery` if a key path traverses a to-many relationship,
-    ///   `unknownKey` or `unsupported`; `notFound` if an object's context is gone; or an error reading the store.
+    ///   `unknownKey` or `unsupported`; `notFound` if an object's context no longer exists; or an error reading the store.
     public func sorted(by orderings: [SortOrdering]) throws -> [Element] {
         try orderings.sorted(self)
     }
@@ -464,7 +464,7 @@ extension ManagedObject: ContextBoundSubject {
         if let context { return context.storeIdentity }
         throw QuireError(
             .notFound,
-            "\(objectID.shortDescription) belongs to no context any more; a query cannot look at it.",
+            "\(objectID.shortDescription) no longer belongs to a context; a query cannot evaluate it.",
             entity: resolvedEntity.name, object: objectID.uriRepresentation)
     }
 }

@@ -9,10 +9,10 @@ internal import OrderedCollections
 /// for book in books { print(book["title"] ?? "") }
 /// ```
 ///
-/// It keeps no contents of its own: it shows what the relationship has when it is read, and an iteration goes over the objects
-/// that were there when it began. Changes set the inverse and can be undone. An object of another entity or context is a
-/// programmer error and traps; one that was deleted, or whose row does not exist, is not added, and reported as the context's
-/// ``ManagedObjectContext/lastFaultError``. Use it on the context's queue.
+/// It does not copy the contents: reads return the current members of the relationship, and an iteration visits the members
+/// at its beginning. Changes set the inverse and can be undone. An object of another entity or context is a
+/// programmer error and traps; an object that was deleted, or whose row does not exist, is not added, and reported as the
+/// context's ``ManagedObjectContext/lastFaultError``. Use it on the context's queue.
 public struct MutableObjectSet: Sequence {
     private let owner: ManagedObject
     private let relationship: ResolvedEntity.Relationship
@@ -27,7 +27,7 @@ public struct MutableObjectSet: Sequence {
     /// - Complexity: O(1), and one fetch if the relationship is a fault.
     public var count: Int { owner.notedMembers(of: relationship).count }
 
-    /// Whether there are no objects.
+    /// Whether the relationship is empty.
     public var isEmpty: Bool { count == 0 }
 
     /// The objects, by primary key with those added since last.
@@ -70,7 +70,7 @@ public struct MutableObjectSet: Sequence {
 /// print(chapters[0]["title"] ?? "")
 /// ```
 ///
-/// It keeps no contents of its own: it shows what the relationship has when it is read. Changes set the inverse and can be
+/// It does not copy the contents: reads return the current members of the relationship. Changes set the inverse and can be
 /// undone. An object of another entity or context, or a position out of bounds, is a programmer error and traps; an object
 /// that was deleted, or whose row does not exist, is not added, and reported as the context's
 /// ``ManagedObjectContext/lastFaultError``. Use it on the context's queue.
@@ -111,7 +111,7 @@ public struct MutableOrderedObjectSet: RandomAccessCollection {
     /// Whether an object is a member.
     public func contains(_ object: ManagedObject) -> Bool { firstIndex(of: object) != nil }
 
-    /// The position of an object; `nil` if it is no member.
+    /// The position of an object; `nil` if it is not a member.
     public func firstIndex(of object: ManagedObject) -> Int? {
         object.context === owner.context ? members.firstIndex(of: object.objectID) : nil
     }

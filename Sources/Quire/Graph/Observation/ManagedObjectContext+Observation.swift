@@ -12,7 +12,7 @@ extension ManagedObjectContext: Observable {
     /// }
     /// ```
     ///
-    /// `onChange` is called before the first change of a property that the closure read, whatever its cause: set, undone,
+    /// `onChange` is called before the first change of a property that the closure read, regardless of its cause: set, undone,
     /// redone, rolled back, refreshed, merged, resolved by a merge policy, saved by a child, inverse maintenance, or the
     /// object's deletion. Where many objects become faults, or a merge policy resolves relationships, it may be called although
     /// the property does not change. Properties are attributes and relationships, read by key, by slot or by a typed accessor,
@@ -165,7 +165,7 @@ extension ManagedObjectContext {
     func announceSave() {
         precondition(
             !isAnnouncingSave,
-            "save() was called by an observer of willSaveObjectsNotification; change objects there, they are saved."
+            "save() was called by an observer of willSaveObjectsNotification. Changes made there are part of the save; do not call save()."
         )
         isAnnouncingSave = true
         post(Self.willSaveObjectsNotification)

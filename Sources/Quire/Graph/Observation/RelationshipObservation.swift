@@ -4,8 +4,8 @@ internal import OrderedCollections
 /// A change of a to-many relationship that is observed by `observe(_:changeHandler:)`.
 ///
 /// A change that both removes and inserts objects, other than a replacement, is two: the removal, and then the insertion. A
-/// moved object is removed and inserted. Applied one after the other to a list of the former contents they make the present
-/// ones.
+/// moved object is removed and inserted. Applied in order to a list of the old contents, they produce the
+/// new contents.
 ///
 /// Used on the context's queue.
 public struct RelationshipChange {
@@ -30,7 +30,7 @@ public struct RelationshipChange {
     public let newObjects: [ManagedObject]
 }
 
-@available(*, unavailable, message: "A change is used on its context's queue.")
+@available(*, unavailable, message: "Use a change only on its context's queue.")
 extension RelationshipChange: Sendable {}
 
 /// An observation of a to-many relationship. It ends when it is released or invalidated.
@@ -128,12 +128,12 @@ public final class RelationshipObservation {
     }
 }
 
-@available(*, unavailable, message: "An observation is used on its context's queue.")
+@available(*, unavailable, message: "Use an observation only on its context's queue.")
 extension RelationshipObservation: Sendable {}
 
 extension ManagedObject {
-    /// Calls a closure after each change of a to-many relationship, with what was inserted, removed or replaced, and where: the
-    /// counterpart of key-value observing an ordered relationship.
+    /// Calls a closure after each change of a to-many relationship, with the inserted, removed or replaced objects and their
+    /// positions: the counterpart of key-value observing an ordered relationship.
     ///
     /// ```swift
     /// observation = playlist.observe("songs") { change in
@@ -148,7 +148,7 @@ extension ManagedObject {
     /// A call that changes the relationship, from either side, is reported before it returns, once for each relationship.
     /// Deletions, undo, rollbacks, refreshes, merges and saves of children are reported at the end of the user event, or when
     /// they are complete, before notifications are posted. The closure may change the relationship again, which is reported
-    /// next. Nothing is reported of an object that is deleted.
+    /// next. Nothing is reported for a deleted object.
     ///
     /// Traps if the key names no to-many relationship. Call it on the context's queue, and keep the result.
     ///

@@ -49,7 +49,7 @@ extension AttributeRepresentable {
     /// ``missingValue``; only the tests of key paths against computed properties get weaker by it.
     public static var unlikelyValue: Self { missingValue }
 
-    /// Reads the attribute's value and makes one of this type of it.
+    /// Reads the attribute's value and converts it to this type.
     public static func value(of object: ManagedObject, at ordinal: Int) -> Self? {
         decoded(object, ordinal) { Self(attributeValue: object.value(at: $0)) }
     }
@@ -111,12 +111,12 @@ extension Int32: AttributeRepresentable {
     /// Some number.
     public static var unlikelyValue: Int32 { 0x2E71_5B0C }
 
-    /// The integer of a property; `nil` if it does not fit, which only a damaged store has.
+    /// The integer of a property; `nil` if it is out of range, which occurs only in a damaged store.
     public static func value(of object: ManagedObject, at ordinal: Int) -> Int32? {
         decoded(object, ordinal) { slot in object.integer(at: slot).flatMap { Int32(exactly: $0) } }
     }
 
-    /// Converts an integer that fits.
+    /// Converts an integer in range.
     public init?(attributeValue value: AttributeValue) {
         guard let integer = Int64(attributeValue: value) else { return nil }
         self.init(exactly: integer)
@@ -134,12 +134,12 @@ extension Int16: AttributeRepresentable {
     /// Some number.
     public static var unlikelyValue: Int16 { 0x2E71 }
 
-    /// The integer of a property; `nil` if it does not fit, which only a damaged store has.
+    /// The integer of a property; `nil` if it is out of range, which occurs only in a damaged store.
     public static func value(of object: ManagedObject, at ordinal: Int) -> Int16? {
         decoded(object, ordinal) { slot in object.integer(at: slot).flatMap { Int16(exactly: $0) } }
     }
 
-    /// Converts an integer that fits.
+    /// Converts an integer in range.
     public init?(attributeValue value: AttributeValue) {
         guard let integer = Int64(attributeValue: value) else { return nil }
         self.init(exactly: integer)

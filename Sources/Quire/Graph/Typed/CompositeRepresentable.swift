@@ -2,7 +2,7 @@
 public protocol CompositeRepresentable: AttributeRepresentable {
     /// The declaration of the composite with its elements.
     static var compositeDeclaration: CompositeDeclaration { get }
-    /// Makes a value of its elements.
+    /// Creates a value from its elements.
     init(compositeElements elements: CompositeElements)
     /// The elements.
     var compositeElements: CompositeElements { get }
@@ -54,8 +54,8 @@ extension ManagedObject {
         String(resolvedEntity.slots[slot].name.prefix { $0 != "." })
     }
 
-    /// Sets the elements of a composite attribute. A value that an element cannot hold is kept until the object is validated, and
-    /// refused then.
+    /// Sets the elements of a composite attribute. A value that an element cannot represent is kept, and validating the
+    /// object fails.
     public final func setAttribute<Value: CompositeRepresentable>(_ ordinal: Int, _ value: Value) {
         setComposite(ordinal, value.attributeValue)
     }
@@ -125,7 +125,7 @@ public struct CompositeElements {
     @available(
         *, unavailable,
         message:
-            "the store may hold a value that is none of this type's; give the property an initial value, or make it optional"
+            "the store may contain a value that this type cannot represent; give the property an initial value, or make it optional"
     )
     public func value<Value: RawRepresentable>(_ name: String) -> Value
     where Value.RawValue: AttributeRepresentable {

@@ -12,21 +12,21 @@ public import Foundation
 /// other.sortOrderings = [SortOrdering(\Book.title)]
 /// ```
 ///
-/// Its properties are those of ``FetchSpecification``. The entity is the one that the context's model binds to the class
-/// `Object`, or the one named.
+/// It has the properties of ``FetchSpecification``. The entity is the named one, or the entity that the context's model binds to
+/// the class `Object`.
 @dynamicMemberLookup
 public struct FetchRequest<Object: ManagedObject>: Sendable, Hashable {
     /// The request as stores get it, without the ``sortDescriptors``. If its entity has no name, the context fills in the name
     /// of the class's entity.
     public var specification: FetchSpecification
-    /// The order by Foundation's sort descriptors, after that of the ``FetchSpecification/sortOrderings``.
+    /// The order by Foundation's sort descriptors, applied after the ``FetchSpecification/sortOrderings``.
     ///
-    /// A fetch throws for one that a store cannot express; see ``SortOrdering/init(_:)``.
+    /// A fetch throws if a store cannot express a descriptor; see ``SortOrdering/init(_:)``.
     public var sortDescriptors: [SortDescriptor<Object>] = []
 
     /// Finds the objects of an entity that satisfy a condition.
     ///
-    /// The entity must be bound to the class or a subclass of it; contexts throw otherwise.
+    /// The entity must be bound to the class or a subclass; otherwise contexts throw an error.
     public init(
         entityName: String, predicate: QueryPredicate? = nil, sortOrderings: [SortOrdering] = []
     ) {
@@ -45,9 +45,9 @@ public struct FetchRequest<Object: ManagedObject>: Sendable, Hashable {
         sortDescriptors = descriptors
     }
 
-    /// Finds the objects of the class that satisfy one of Foundation's predicates, in the order of sort descriptors.
+    /// Finds the objects of the class that satisfy a Foundation predicate, in the order of sort descriptors.
     ///
-    /// - Throws: ``QuireError`` with code `unsupported` for what a query cannot express; see ``QueryPredicate/init(_:)``.
+    /// - Throws: ``QuireError`` with code `unsupported` if a query cannot express the predicate; see ``QueryPredicate/init(_:)``.
     public init(
         predicate: Predicate<Object>, sortBy descriptors: [SortDescriptor<Object>] = []
     ) throws {
@@ -75,7 +75,7 @@ public struct FetchRequest<Object: ManagedObject>: Sendable, Hashable {
             guard let entity = layout.entity(of: Object.self) else {
                 throw QuireError(
                     .unknownEntity,
-                    "The model has no entity, or several, whose class is \(Object.self); bind it to one by "
+                    "The model does not have exactly one entity whose class is \(Object.self); bind it to one with "
                         + "ManagedObjectModel.bind(_:to:) before the store is opened.",
                     entity: Object.entityDeclaration?.name)
             }
@@ -88,7 +88,7 @@ public struct FetchRequest<Object: ManagedObject>: Sendable, Hashable {
         guard entity.objectClass is Object.Type else {
             throw QuireError(
                 .invalidQuery,
-                "The objects of \(entity.name) are no \(Object.self), which are requested; bind the class by "
+                "The objects of \(entity.name) are not of the requested class \(Object.self); bind the class with "
                     + "ManagedObjectModel.bind(_:to:) before the store is opened.",
                 entity: entity.name)
         }
@@ -136,7 +136,7 @@ extension EntityClass where Self: ManagedObject {
 }
 
 extension BatchDeleteRequest {
-    /// Deletes the objects that a request finds. Its entity is the one named, or the one that the class declares.
+    /// Deletes the objects that match a request. Its entity is the named one, or the one that the class declares.
     ///
     /// - Throws: ``QuireError`` with code `unsupported` for a sort descriptor that a store cannot express.
     public init<Object>(fetchRequest: FetchRequest<Object>) throws {

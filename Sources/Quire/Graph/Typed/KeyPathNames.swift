@@ -23,7 +23,7 @@ extension EntityClass where Self: ManagedObject {
     ) -> String {
         guard let name = propertyName(for: keyPath) else {
             fatalError(
-                "\(keyPath) leads through something that is not a property of the model: each must be marked @Attribute or @Relationship, or read by its key with “as:”.",
+                "\(keyPath) contains a property that is not in the model: mark each one @Attribute or @Relationship, or read it by its key with “as:”.",
                 file: file, line: line)
         }
         return name
@@ -135,7 +135,7 @@ extension EntityDeclaration.Property {
         }
     }
 
-    /// Declares an attribute that holds raw values.
+    /// Declares an attribute with raw values.
     public static func attribute<Value: RawRepresentable>(
         _ name: String, key: String? = nil, _ type: Value.Type, isOptional: Bool,
         default defaultValue: Value? = nil, derived: String? = nil,
@@ -268,14 +268,14 @@ extension SortOrdering {
             throw QuireError(
                 .unsupported,
                 "Objects cannot be sorted by “\(descriptor.keyPath?.debugDescription ?? "\(descriptor)")”: it "
-                    + "leads through something of \(Object.self) that is not a property of the model."
+                    + "contains a property of \(Object.self) that is not in the model."
             )
         }
         if let comparator = descriptor.stringComparator, comparator != .lexical {
             throw QuireError(
                 .unsupported,
-                "Objects cannot be sorted by “\(names.joined(separator: "."))” with \(comparator): a store compares "
-                    + "texts by .lexical; or use SortOrdering with options.",
+                "Objects cannot be sorted by “\(names.joined(separator: "."))” with \(comparator): a store supports "
+                    + "only .lexical; use that, or SortOrdering with options.",
                 subject: .init(property: names.joined(separator: ".")))
         }
         self.init(

@@ -4,7 +4,7 @@ public import Foundation
 // bound to another entity are made with that entity's name.
 
 extension BatchUpdateRequest {
-    /// Updates the objects of a class that satisfy one of Foundation's predicates, or all.
+    /// Updates the objects of a class that satisfy a Foundation predicate, or all.
     ///
     /// ```swift
     /// var update = try BatchUpdateRequest(Book.self, where: #Predicate { $0.year < 1800 })
@@ -13,8 +13,8 @@ extension BatchUpdateRequest {
     /// try context.execute(update)
     /// ```
     ///
-    /// - Throws: ``QuireError`` with code `unknownEntity` if the class declares none, or `unsupported` for what a query cannot
-    ///   express; see ``QueryPredicate/init(_:)``.
+    /// - Throws: ``QuireError`` with code `unknownEntity` if the class declares none, or `unsupported` if a query cannot express
+    ///   the predicate; see ``QueryPredicate/init(_:)``.
     public init<Object: ManagedObject>(
         _ objectClass: Object.Type, where predicate: Predicate<Object>? = nil
     ) throws {
@@ -42,7 +42,7 @@ extension BatchUpdateRequest {
         try set(keyPath, to: .constant(value.map { try storedValue(of: $0) } ?? .null))
     }
 
-    /// Sets an attribute of all objects to what an expression computes from each, as it was before the request.
+    /// Sets an attribute of all objects to the value of an expression, computed from each object's state before the request.
     ///
     /// - Throws: As for values.
     public mutating func set<Object: ManagedObject>(
@@ -103,14 +103,14 @@ extension BatchUpdateRequest {
 }
 
 extension BatchDeleteRequest {
-    /// Deletes the objects of a class that satisfy one of Foundation's predicates, or all.
+    /// Deletes the objects of a class that satisfy a Foundation predicate, or all.
     ///
     /// ```swift
     /// try context.execute(BatchDeleteRequest(Book.self, where: #Predicate { $0.year < 1800 }))
     /// ```
     ///
-    /// - Throws: ``QuireError`` with code `unknownEntity` if the class declares none, or `unsupported` for what a query cannot
-    ///   express; see ``QueryPredicate/init(_:)``.
+    /// - Throws: ``QuireError`` with code `unknownEntity` if the class declares none, or `unsupported` if a query cannot express
+    ///   the predicate; see ``QueryPredicate/init(_:)``.
     public init<Object: ManagedObject>(
         _ objectClass: Object.Type, where predicate: Predicate<Object>? = nil
     ) throws {
@@ -130,8 +130,8 @@ extension BatchInsertRequest {
     /// try context.execute(BatchInsertRequest(entityName: "Book", objects: rows))
     /// ```
     ///
-    /// They are converted one at a time. `NSNull` is no value; a saved object, or its identifier, is the destination of a to-one
-    /// relationship. Executing the request throws `invalidValue` for values of other types.
+    /// They are converted one at a time. `NSNull` is a missing value; a saved object, or its identifier, is the destination of
+    /// a to-one relationship. Executing the request throws `invalidValue` for values of other types.
     @_disfavoredOverload
     public init(entityName: String, objects: [[String: Any]]) {
         self.init(
@@ -239,7 +239,7 @@ extension EntityClass where Self: ManagedObject {
             if let name = entityDeclaration?.name { return name }
             throw QuireError(
                 .unknownEntity,
-                "\(Self.self) declares no entity; mark it @Entity, or make the request with the entity's name."
+                "\(Self.self) declares no entity; mark it @Entity, or create the request with the entity's name."
             )
         }
     }
@@ -251,8 +251,8 @@ extension EntityClass where Self: ManagedObject {
         if let name = propertyName(for: keyPath) { return name }
         throw QuireError(
             .unknownKey,
-            "A batch request cannot set “\(keyPath)”: it leads through something of \(Self.self) that is not "
-                + "a property of the model.",
+            "A batch request cannot set “\(keyPath)”: it contains a property of \(Self.self) that is not "
+                + "in the model.",
             entity: entityDeclaration?.name)
     }
 }
@@ -264,6 +264,6 @@ private func storedValue(of value: Any) throws -> AttributeValue {
     if let found = AttributeValue(native: value) { return found }
     throw QuireError(
         .invalidValue,
-        "A batch request cannot set a property to a \(type(of: value)); to-many relationships are set from their "
-            + "other side.")
+        "A batch request cannot set a property to a \(type(of: value)); set a to-many relationship through its "
+            + "inverse.")
 }

@@ -326,7 +326,7 @@ extension ManagedObject {
     @available(
         *, unavailable,
         message:
-            "the store may hold a value that is none of this type's; give the attribute a “default:”, or make it optional"
+            "the store may contain a value that this type cannot represent; give the attribute a “default:”, or make it optional"
     )
     public final func attribute<Value: RawRepresentable>(_ ordinal: Int) -> Value
     where Value.RawValue: AttributeRepresentable {
@@ -344,8 +344,8 @@ extension ManagedObject {
         preconditionFailure("Never called: it is unavailable.")
     }
 
-    /// Sets an attribute. A value that it cannot hold, such as an integer out of range for an entity whose attribute is narrower,
-    /// is kept until the object is validated, and refused then; not-a-number is a missing value.
+    /// Sets an attribute. A value that it cannot represent, such as an integer out of range for an entity whose attribute is
+    /// narrower, is kept, and validating the object fails; not-a-number is a missing value.
     @inlinable @inline(__always)
     public final func setAttribute<Value: AttributeRepresentable>(_ ordinal: Int, _ value: Value) {
         setProperty(ordinal, value.attributeValue)
@@ -357,14 +357,14 @@ extension ManagedObject {
         setProperty(ordinal, value?.attributeValue ?? .null)
     }
 
-    /// Sets an attribute that holds raw values.
+    /// Sets an attribute with raw values.
     @inlinable @inline(__always)
     public final func setAttribute<Value: RawRepresentable>(_ ordinal: Int, _ value: Value)
     where Value.RawValue: AttributeRepresentable {
         setProperty(ordinal, value.rawValue.attributeValue)
     }
 
-    /// Sets an optional attribute that holds raw values.
+    /// Sets an optional attribute with raw values.
     @inlinable @inline(__always)
     public final func setAttribute<Value: RawRepresentable>(_ ordinal: Int, _ value: Value?)
     where Value.RawValue: AttributeRepresentable {
@@ -394,7 +394,7 @@ extension ManagedObject {
 // MARK: - Relationships
 
 extension ManagedObject {
-    /// The objects of a fetched property, as by ``fetchedObjects(_:)``. If they cannot be fetched there are none, and the
+    /// The objects of a fetched property, as by ``fetchedObjects(_:)``. If they cannot be fetched, the result is empty and the
     /// context's ``ManagedObjectContext/lastFaultError`` explains it.
     public final func fetchedProperty<Destination: ManagedObject>(_ key: String) -> [Destination] {
         // The probe of a key path has no context.

@@ -201,8 +201,8 @@ import Testing
         let omissions = try target.apply(draft)
         #expect(
             Set(omissions.map(\.message)) == [
-                "\(author.objectID.shortDescription) no longer exists; references to it were left out.",
-                "\(author.objectID.shortDescription) no longer exists; changes of it were left out.",
+                "\(author.objectID.shortDescription) no longer exists; references to it were omitted.",
+                "\(author.objectID.shortDescription) no longer exists; its changes were omitted.",
             ])
         #expect(omissions.allSatisfy { $0.entity == "Author" && $0.object != nil })
         let restored = try #require(target.insertedObjects.first)
