@@ -1,17 +1,17 @@
-# Quire. `make demo` shows what it does; `make test` runs all tests.
+# `make demo` shows what Quire does; `make test` runs all tests.
 
 BUILD_PACKAGES := libsqlite3-dev libxml2-dev libarchive-dev libedit-dev zlib1g-dev pkg-config
 TEST_PACKAGES := sqlite3 strace unzip zstd openssh-client
-# The window of Examples/Notebook, and the display and the keys of its check; the client of Examples/DocumentServer's.
+# For Examples/Notebook, a window, a display and keystrokes; for Examples/DocumentServer, an HTTP client.
 EXAMPLE_PACKAGES := libgtk-4-dev xvfb xdotool curl unzip
-# Where `make install` puts the command; packagers set DESTDIR.
+# `make install` installs the command here; packagers set DESTDIR.
 PREFIX ?= /usr/local
 SOURCES := Sources Tests Benchmarks Examples/*/Sources Examples/*/Package.swift Package.swift
 
-# Random tests start from another number with each commit, and print it; QUIRE_SEED=… repeats them.
+# Random tests start from a different seed for each commit, and print it; QUIRE_SEED=… repeats them.
 SEED = $(or $(QUIRE_SEED),$(shell printf '%d' "0x$$(git rev-parse --short=6 HEAD 2>/dev/null || echo 1)"))
 
-# Macros are made with the toolchain's own swift-syntax, instead of one that takes minutes to build; see Package.swift.
+# Macros use the toolchain's swift-syntax, because building another takes minutes; see Package.swift.
 export QUIRE_TOOLCHAIN_SYNTAX := 1
 
 .PHONY: help program install uninstall
@@ -21,22 +21,22 @@ help:
 	@echo "make install  build the command, and install it with its manual pages and completions"
 	@echo "make install PREFIX=/usr DESTDIR=folder    for /usr, below a folder"
 	@echo "make uninstall    remove them"
-	@echo "make demo     build, then make, fill, edit, check and pack a document"
-	@echo "make demo STORE=path MODEL=path    and look into a Core Data store of yours"
+	@echo "make demo     build, then create, fill, edit, check, pack and protect a document"
+	@echo "make demo STORE=path MODEL=path    also inspect a copy of your Core Data store"
 	@echo "make demo-sync    synchronize two documents through a folder, with a conflict"
-	@echo "make demo-syncthing    the same with two Syncthing processes that carry the folder"
+	@echo "make demo-syncthing    the same, with two Syncthing processes that synchronize the folder"
 	@echo "make test     run all tests"
-	@echo "make test FILTER=pattern    run those whose name it matches"
+	@echo "make test FILTER=pattern    run the tests whose names match"
 	@echo "make example  build programs that depend on this package, in folders of their own, and check what they print"
 	@echo "make docs     build the documentation of the libraries into .build/docs"
-	@echo "make docs BASE=/quire    for a web site that has it at /quire"
-	@echo "make torture  interrupt and hinder documents in every way there is; takes hours"
-	@echo "make weaken-sync  weaken rules of synchronization: the simulation must notice each"
+	@echo "make docs BASE=/quire    for a web site that serves it at /quire"
+	@echo "make torture  run the fault tests in their long form; takes hours"
+	@echo "make weaken-sync  weaken the rules of synchronization one by one: the simulation must detect each change"
 	@echo "make test-threads  run the tests of contexts under the thread sanitizer"
-	@echo "make test-optimized  run the tests of the command as it is built for use"
+	@echo "make test-optimized  run the tests of the command and of client programs in an optimized build"
 	@echo "make bench    measure Quire beside SQLite's C API and GRDB"
-	@echo "make guard    compare how many instructions some tasks take with what is on record"
-	@echo "make samples  make the documents in SampleDocs anew"
+	@echo "make guard    compare the instruction counts of some tasks with the recorded ones"
+	@echo "make samples  recreate the documents in SampleDocs"
 	@echo "make format   format the sources"
 	@echo "make lint     check their format"
 
@@ -60,7 +60,7 @@ install: program
 uninstall:
 	@.ci/install --remove "$(DESTDIR)" "$(PREFIX)"
 
-# What this builds the tests need not build again.
+# The tests use the same build.
 demo:
 	@.ci/install-packages $(BUILD_PACKAGES)
 	$(PLAIN) --product quire
@@ -71,7 +71,7 @@ demo-sync:
 	$(PLAIN) --product quire
 	@SampleDocs/demo-sync.sh "$$($(PLAIN) --show-bin-path)/quire"
 
-# With Syncthing, which it does not install.
+# Requires Syncthing, which it does not install.
 demo-syncthing:
 	@.ci/install-packages $(BUILD_PACKAGES)
 	$(PLAIN) --product quire
@@ -82,18 +82,18 @@ test:
 	$(PLAIN) --build-tests
 	@QUIRE_SEED=$(SEED) Tests/run.sh "$$($(PLAIN) --show-bin-path)/quirePackageTests.xctest" '$(FILTER)'
 
-# A package that depends on this one, as a user's does.
+# Packages that depend on this one, as a user's do.
 example:
 	@.ci/install-packages $(BUILD_PACKAGES) $(EXAMPLE_PACKAGES)
 	@.ci/example $(FLAGS)
 
-# The libraries' reference and articles. With BASE=/path for a web server that has them below that path.
+# The reference and articles of the libraries. BASE=/path is for a web server that serves them below that path.
 docs:
 	@.ci/install-packages $(BUILD_PACKAGES)
 	$(PLAIN)
 	@.ci/docs "$$($(PLAIN) --show-bin-path)" .build/docs $(BASE)
 
-# What is tried, and how often, is in Tests/README.md.
+# Tests/README.md describes the long forms.
 weaken-sync:
 	@.ci/install-packages $(BUILD_PACKAGES) $(TEST_PACKAGES)
 	@Tests/weaken-sync.sh .build/plain/release/quirePackageTests.xctest "$(PLAIN) --build-tests" $(RULE)
@@ -104,8 +104,8 @@ torture:
 	@QUIRE_TORTURE=1 QUIRE_SEED=$(SEED) Tests/run.sh "$$($(PLAIN) --show-bin-path)/quirePackageTests.xctest" \
 		QuireDurabilityTests
 
-# Only the tests of what several threads do at once; see Package.swift. Backtraces are off: Swift forks to make one, which the
-# sanitizer does not always survive.
+# Only the concurrency tests; see Package.swift. Backtraces are off, because Swift forks to print them, which can crash the
+# sanitizer.
 test-threads:
 	@.ci/install-packages $(BUILD_PACKAGES) $(TEST_PACKAGES)
 	QUIRE_THREAD_SANITIZER=1 swift build --sanitize=thread --scratch-path .build/threads $(FLAGS) \
@@ -114,8 +114,7 @@ test-threads:
 		swift test --skip-build --sanitize=thread \
 		--scratch-path .build/threads $(FLAGS) --experimental-maximum-parallelization-width 10
 
-# The command, and programs that use the library, as users build them: what the optimizer makes of them can fail where the plain
-# build does not.
+# The command, and programs that use the library, as users build them: optimized code can fail where the plain build does not.
 test-optimized:
 	@.ci/install-packages $(BUILD_PACKAGES) $(TEST_PACKAGES)
 	QUIRE_BENCHMARKS=1 swift build -c release --product quire

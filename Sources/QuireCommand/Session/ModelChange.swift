@@ -96,7 +96,7 @@ struct ModelChange {
         var lines = removals.isEmpty ? [] : ["Removed \(removals.list)."]
         if let backup {
             let isPackage = (try? DocumentPath.kind(of: path)) == .package
-            lines.append("As it was: \(isPackage ? "version " : "")\(backup)")
+            lines.append("Backup: \(isPackage ? "version " : "")\(backup)")
         }
         return lines
     }

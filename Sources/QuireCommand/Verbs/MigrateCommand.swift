@@ -160,7 +160,7 @@ struct MigrateCommand: AsyncParsableCommand {
         if !dryRun {
             if !result.removals.isEmpty { lines.append("Removed \(result.removals.list).") }
             if let backup = result.backup {
-                lines.append("As it was: \(result.isVersion ? "version " : "")\(backup)")
+                lines.append("Backup: \(result.isVersion ? "version " : "")\(backup)")
             }
             return lines
         }

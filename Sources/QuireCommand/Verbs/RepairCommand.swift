@@ -61,7 +61,7 @@ struct RepairCommand: AsyncParsableCommand {
         if lines.isEmpty { lines.append("Nothing to repair.") }
         lines += report.after.problems.map { "Not repaired: \($0.message)" }
         if let place = report.lostAndFound { lines.append("Lost and found: \(place)") }
-        if let backup = report.backup { lines.append("As it was: \(backup)") }
+        if let backup = report.backup { lines.append("Backup: \(backup)") }
         try Output.printResult(json: options.json, reportsChanges: !dryRun, levels: 2, lines) {
             .object([
                 "dryRun": .boolean(dryRun),

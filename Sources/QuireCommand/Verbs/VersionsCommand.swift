@@ -272,7 +272,7 @@ struct VersionsShowCommand: AsyncParsableCommand {
             table.rows = files.map { [$0.path, "\($0.size)"] }
             lines += [""] + table.lines
         }
-        if let to { lines += ["", "Created \(to) from it."] }
+        if let to { lines += ["", "Created \(to) from the version."] }
         try Output.printResult(
             json: printing.json, reportsChanges: to != nil, levels: 2, lines
         ) {
