@@ -42,8 +42,8 @@ public macro Entity(
 /// conforms to `AttributeRepresentable`; and an optional of these.
 ///
 /// If the type is not optional, saving requires a value. Without one, the property returns the default value, or else
-/// zero, the empty string or a similar value. A non-optional enumeration must have a default value, which also replaces
-/// stored values that are not among its cases.
+/// zero, the empty string or a similar value. A non-optional enumeration must have a default value, which is also
+/// returned for stored values that are not among its cases.
 ///
 /// A default value can be written as the initial value: `@Attribute var year: Int16 = 1800`. A non-optional number or Boolean
 /// has the default value 0 or false, as in models of Xcode's editor, unless another is specified, the minimum and

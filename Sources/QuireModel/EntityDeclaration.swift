@@ -224,7 +224,7 @@ public struct AttributeOptions: OptionSet, Sendable {
     public init(rawValue: Int) { self.rawValue = rawValue }
     /// Values are unique.
     public static let unique = Self(rawValue: 1)
-    /// The value lives in memory only.
+    /// The value is kept in memory only.
     public static let transient = Self(rawValue: 2)
     /// Large values are kept in separate files beside the store.
     public static let externalStorage = Self(rawValue: 4)
@@ -246,7 +246,7 @@ public struct RelationshipOptions: OptionSet, Sendable {
     public init(rawValue: Int) { self.rawValue = rawValue }
     /// The relationship is required when its owner is saved.
     public static let required = Self(rawValue: 1)
-    /// The relationship lives in memory only.
+    /// The relationship is kept in memory only.
     public static let transient = Self(rawValue: 2)
     /// The store indexes it, if it is to-one.
     public static let indexed = Self(rawValue: 4)

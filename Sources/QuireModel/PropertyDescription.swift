@@ -183,7 +183,7 @@ public struct RelationshipDescription: Sendable, Hashable {
     /// A to-one relationship that is not optional requires an object. A to-many relationship requires
     /// ``minimumCount`` objects: with the default of 0 it may be empty, as in Core Data.
     public var isOptional = true
-    /// Whether it lives in memory only.
+    /// Whether it is kept in memory only.
     public var isTransient = false
     /// The minimum number of objects; 0 for no bound.
     public var minimumCount = 0

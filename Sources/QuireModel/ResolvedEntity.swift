@@ -212,7 +212,7 @@ extension ResolvedEntity {
             if let expression = attribute?.derivationExpression {
                 throw QuireError(
                     .invalidValue,
-                    "“\(name)” of \(entity.name) is derived from “\(expression)” and cannot be set; set its source instead.",
+                    "“\(name)” of \(entity.name) is derived from “\(expression)” and cannot be set; change its source instead.",
                     entity: entity.name, property: name)
             }
             if let attribute { return try attribute.coerce(value, entity: entity.name) }

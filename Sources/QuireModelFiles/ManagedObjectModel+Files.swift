@@ -147,7 +147,7 @@ extension ManagedObjectModel {
     /// ```
     ///
     /// - Returns: The file's content, and a message for each part that compiled models do not support: full-text indexes,
-    ///   and conditions that only Quire's predicates can express. ``partsNotCompiled`` has the rest.
+    ///   and conditions that only Quire's predicates can express. ``partsNotCompiled`` lists the rest.
     public func compiledModel() throws -> (data: Data, omissions: [String]) {
         try validate()
         return CompiledModelEncoder.archive(of: self, for: .file)

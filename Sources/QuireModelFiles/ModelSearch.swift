@@ -10,14 +10,14 @@ extension ManagedObjectModel {
     /// try model.bind(classes: [Author.self, Book.self])
     /// ```
     ///
-    /// Found are `NAME.momd`, `NAME.mom`, `NAME.xcdatamodeld`, `NAME.xcdatamodel` and `NAME.quiremodel`, in this order: first in
-    /// the bundle, then in the resource bundles of a Swift package beside it (`PACKAGE_TARGET.resources`).
+    /// Searches for `NAME.momd`, `NAME.mom`, `NAME.xcdatamodeld`, `NAME.xcdatamodel` and `NAME.quiremodel`, in this order:
+    /// first in the bundle, then in the resource bundles of a Swift package beside it (`PACKAGE_TARGET.resources`).
     ///
     /// - Parameters:
     ///   - name: The file's name, without its extension.
     ///   - bundle: The bundle; by default the main bundle. `Bundle.module` is the bundle of a Swift package target.
     /// - Throws: ``QuireError`` with code `notFound`, listing the searched places; `invalidState` if several resource
-    ///   bundles beside the program have one of the name; or as ``init(contentsOf:)-(String)``.
+    ///   bundles beside the program contain a model with the name; or as ``init(contentsOf:)-(String)``.
     public init(named name: String, bundle: Bundle = .main) throws {
         self = try ManagedObjectModel(
             contentsOf: ModelSearch(bundle: bundle).path(ofModelNamed: name))

@@ -39,7 +39,7 @@ public struct ObjectChange: Sendable {
     public var entity: ResolvedEntity
     /// The version it had when it was read; 0 for a new object.
     public var version: UInt32
-    /// Values by slot. Only those in ``changedSlots`` mean anything.
+    /// Values by slot. Only those in ``changedSlots`` are meaningful.
     public var values: ContiguousArray<AttributeValue>
     /// The slots to write.
     public var changedSlots: SlotMask
@@ -93,9 +93,9 @@ extension ObjectChange {
 public struct ToManyChange: Sendable, Equatable {
     /// The relationship's position in ``ResolvedEntity/relationships``.
     public var relationshipIndex: Int
-    /// The objects that came in.
+    /// The added objects.
     public var added: [ManagedObjectID]
-    /// The objects that went out; deleted objects among them.
+    /// The removed objects, including deleted ones.
     public var removed: [ManagedObjectID]
     /// For an ordered relationship, all members in their new order; `nil` if added members are appended and the rest keep
     /// their order.

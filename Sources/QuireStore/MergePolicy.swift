@@ -33,7 +33,7 @@ internal import QuireSystem
 ///
 /// It is `@unchecked Sendable` because the compiler cannot check open classes; a subclass must not have mutable state.
 open class MergePolicy: @unchecked Sendable {
-    /// The policies that are ready. A batch insertion follows the kind where a row has the unique values of a stored object.
+    /// The predefined policies. A batch insertion uses the kind if a row has the unique values of a stored object.
     public enum Kind: Sendable, CaseIterable {
         /// A save with conflicts fails and changes nothing. A store's batch insertion fails; a context's does so only if the
         /// request says it, and otherwise sets the values that a row names.
@@ -88,11 +88,11 @@ open class MergePolicy: @unchecked Sendable {
         }
     }
 
-    /// Resolves a violation of a uniqueness constraint, by the way of a kind of policy:
+    /// Resolves a violation of a uniqueness constraint, according to a kind of policy:
     ///
     /// - ``Kind/error``: The save fails.
-    /// - ``Kind/rollback``: New objects are deleted, by their delete rules; saved ones get back the values that the constraint
-    ///   is about. If no stored object has the values, the first of the objects stays.
+    /// - ``Kind/rollback``: New objects are deleted, by their delete rules; saved ones get back their
+    ///   original values of the constrained properties. If no stored object has the values, the first of the objects stays.
     /// - ``Kind/mergeByPropertyStoreTrump``: The objects are merged: into the stored one, or the first if none is stored, which
     ///   gets values only where it has none. Relationships are united. A saved object that was changed gets back its own values
     ///   instead.

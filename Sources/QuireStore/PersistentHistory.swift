@@ -5,7 +5,7 @@ package import QuireSystem
 
 /// A place in the history of one or more stores: between a transaction and the next.
 ///
-/// Keep it, encoded, to ask later for all that was saved since.
+/// Keep it, encoded, to request all later saves.
 public struct PersistentHistoryToken: Codable, Hashable, Sendable {
     /// The numbers of the last transactions before it, by the UUIDs of their stores.
     public let transactionNumbers: [String: Int64]
@@ -74,7 +74,7 @@ public struct PersistentHistoryChange: Sendable, Hashable {
     }
 }
 
-/// A save, or a batch request, as the history of a store has it.
+/// A save or a batch request, as recorded in the history of a store.
 public struct PersistentHistoryTransaction: Sendable, Hashable {
     /// The number of the transaction, in the order of the store's transactions.
     public let number: Int64
@@ -82,7 +82,7 @@ public struct PersistentHistoryTransaction: Sendable, Hashable {
     public let storeUUID: String
     /// The time of the save.
     public let date: Date
-    /// The author that the context named, if it did.
+    /// The author that was set in the context, if any.
     public let author: String?
     /// The name of the context.
     public let contextName: String?
@@ -196,7 +196,7 @@ public struct PersistentHistoryChangeRequest: Sendable {
 
     package let place: Place
     package let deletes: Bool
-    /// The kind of result. At first transactions with their changes, or none if the request deletes.
+    /// The kind of result. By default transactions with their changes, or none for a deletion.
     public var resultType: ResultType
     /// The fetch request that selects transactions or changes; `nil` for all.
     package var fetchSpecification: FetchSpecification?
@@ -220,7 +220,7 @@ public struct PersistentHistoryChangeRequest: Sendable {
     /// Requests the transactions after a time.
     public static func fetchHistory(after date: Date) -> Self { Self(.date(date), deletes: false) }
 
-    /// Requests the transactions after one, of its store.
+    /// Requests the transactions of a store after one of its transactions.
     ///
     /// Executing it throws ``QuireError`` with code `historyTokenExpired` if transactions after it have been deleted.
     public static func fetchHistory(after transaction: PersistentHistoryTransaction) -> Self {
@@ -236,7 +236,7 @@ public struct PersistentHistoryChangeRequest: Sendable {
     /// remaining history has no gaps.
     public static func deleteHistory(before date: Date) -> Self { Self(.date(date), deletes: true) }
 
-    /// Deletes the transactions before one, of its store.
+    /// Deletes the transactions of a store before one of its transactions.
     public static func deleteHistory(before transaction: PersistentHistoryTransaction) -> Self {
         Self(.transaction(transaction), deletes: true)
     }
@@ -252,7 +252,7 @@ public struct PersistentHistoryChangeRequest: Sendable {
 
     /// Deletes all transactions but the last ones of each store.
     ///
-    /// - Parameter count: The number of transactions that stay; 0 or less for none.
+    /// - Parameter count: The number of transactions to keep; 0 or less for none.
     public static func deleteHistory(keepingLast count: Int) -> Self {
         Self(.last(count), deletes: true)
     }

@@ -18,7 +18,7 @@ public struct StoreType: RawRepresentable, Hashable, Sendable {
     public static let xml = StoreType(rawValue: "XML")
     /// Core Data's binary file, an atomic store.
     public static let binary = StoreType(rawValue: "Binary")
-    /// Objects that are in no file.
+    /// Objects in memory, without a file.
     public static let inMemory = StoreType(rawValue: "InMemory")
 }
 

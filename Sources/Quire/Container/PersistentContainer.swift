@@ -18,13 +18,13 @@ open class PersistentContainer {
     public nonisolated let name: String
     /// The coordinator of the container's stores.
     public nonisolated let persistentStoreCoordinator: PersistentStoreCoordinator
-    /// The context for the main queue. It saves to the store, and Swift's Observation follows its objects; see
+    /// The context for the main queue. It saves to the store, and its objects are observable with Swift's Observation; see
     /// ``ManagedObjectContext/isObservable``.
     public let viewContext: ManagedObjectContext
-    /// The stores to load: at first a SQLite store `NAME.sqlite` in ``defaultDirectoryURL()``, which is migrated if it was made
-    /// with an older version of the model and nothing is lost by it.
+    /// The stores to load: at first a SQLite store `NAME.sqlite` in ``defaultDirectoryURL()``, which is migrated if it was
+    /// created with an older version of the model and no data would be lost.
     ///
-    /// A change is effective with the next loading, and leaves loaded stores open.
+    /// A change takes effect at the next loading; loaded stores stay open.
     public var persistentStoreDescriptions: [PersistentStoreDescription]
 
     /// The stores that are open or being opened.
@@ -36,8 +36,8 @@ open class PersistentContainer {
     ///
     /// - Parameters:
     ///   - name: The name of the model's file, and of the default store's.
-    ///   - bundle: The bundle that has the model, as for ``ManagedObjectModel/init(named:bundle:)``.
-    /// - Throws: ``QuireError`` with code `notFound`, saying where the model was looked for, `invalidModel`, or as
+    ///   - bundle: The bundle that contains the model, as for ``ManagedObjectModel/init(named:bundle:)``.
+    /// - Throws: ``QuireError`` with code `notFound`, listing the searched places, `invalidModel`, or as
     ///   ``ManagedObjectModel/init(named:bundle:)``.
     public convenience init(name: String, bundle: Bundle = .main) throws {
         try self.init(
@@ -102,7 +102,7 @@ open class PersistentContainer {
     /// let context = try PersistentContainer(path: "Library.sqlite", managedObjectModel: model).viewContext
     /// ```
     ///
-    /// A store made with an older version of the model is migrated if nothing is lost by it.
+    /// A store created with an older version of the model is migrated if no data would be lost.
     ///
     /// - Throws: As ``init(managedObjectModel:persistentStoreDescriptions:)``.
     public convenience init(path: String, managedObjectModel model: ManagedObjectModel) throws {
@@ -137,7 +137,7 @@ open class PersistentContainer {
     /// The saves of contexts to the stores; see ``PersistentStoreCoordinator/saves``.
     public nonisolated var saves: AsyncStream<ObjectIDChanges> { persistentStoreCoordinator.saves }
 
-    /// Creates a private-queue context that saves to the stores. A subclass may override it to set contexts up.
+    /// Creates a private-queue context that saves to the stores. A subclass may override it to configure contexts.
     open nonisolated func newBackgroundContext() -> QueueConfinedContext {
         QueueConfinedContext(coordinator: persistentStoreCoordinator)
     }

@@ -19,7 +19,7 @@ public struct PersistentStoreDescription: Sendable {
     }
     /// The kind of store.
     public var type: StoreType
-    /// The configuration of the model whose entities' objects the store keeps; `nil` for all entities.
+    /// The configuration of the model whose entities the store contains; `nil` for all entities.
     public var configuration: String?
     /// Whether the store is opened for reading only. It must exist then.
     public var isReadOnly = false
@@ -47,8 +47,8 @@ public struct PersistentStoreDescription: Sendable {
         get { sqliteOptions.postsRemoteChanges }
         set { sqliteOptions.postsRemoteChanges = newValue }
     }
-    /// The migration of a store file made with another model; `nil` if adding it fails then. Stores of registered types migrate
-    /// themselves.
+    /// The migration of a store file created with another model; if `nil`, adding such a store fails. Stores of registered
+    /// types migrate themselves.
     public var migration: StoreMigrationOptions?
     /// Whether ``PersistentContainer/loadPersistentStores(completionHandler:)`` opens the store on another thread, and returns
     /// before it is open.

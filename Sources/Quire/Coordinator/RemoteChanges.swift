@@ -4,7 +4,7 @@ import Logging
 internal import QuireSQLite
 public import QuireStore
 
-/// A change that was made to a store by others: another process, another coordinator, or a batch request.
+/// A change of a store by another process, another coordinator, or a batch request.
 public struct RemoteChange: Sendable {
     /// The store.
     public let store: any PersistentStore

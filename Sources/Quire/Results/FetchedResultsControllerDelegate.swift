@@ -25,8 +25,8 @@ public enum FetchedResultsChangeType: Sendable, Hashable {
 /// object is passed as well: if the program did not retain it, it is a fault that cannot be fulfilled, and only its
 /// ``ManagedObject/objectID`` is of use.
 ///
-/// Every method has a default, and all that a delegate implements are called: a list that shows snapshots or differences leaves
-/// out the methods for single sections and objects. (In Core Data the snapshot's method replaces the others.)
+/// Every method has a default, and all that a delegate implements are called: a list that shows snapshots or differences omits
+/// the methods for single sections and objects. (In Core Data the snapshot's method replaces the others.)
 ///
 /// Called on the context's queue, at the end of a user event, a merge, a refresh, a save or a reset, before notifications are
 /// posted. It may change and save objects: the resulting changes are the next batch.
@@ -42,7 +42,7 @@ public protocol FetchedResultsControllerDelegate<Result>: AnyObject {
     /// - Parameters:
     ///   - controller: The controller.
     ///   - sectionInfo: The section; a deleted section has no objects.
-    ///   - sectionIndex: Its number: of an inserted one now, of a deleted one before.
+    ///   - sectionIndex: Its number: after the change for an inserted section, before it for a deleted one.
     ///   - type: The kind of change.
     func controller(
         _ controller: FetchedResultsController<Result>,
@@ -64,21 +64,21 @@ public protocol FetchedResultsControllerDelegate<Result>: AnyObject {
         at indexPath: IndexPath?, for type: FetchedResultsChangeType,
         newIndexPath: IndexPath?)
 
-    /// An object was inserted, deleted, moved or updated: the method in Core Data's form, which takes it as `Any`.
+    /// An object was inserted, deleted, moved or updated: Core Data's form of the method, with an object of type `Any`.
     func controller(
         _ controller: FetchedResultsController<Result>, didChange anObject: Any,
         at indexPath: IndexPath?, for type: FetchedResultsChangeType,
         newIndexPath: IndexPath?)
 
-    /// The results have changed, or their identifiers were replaced by a save. Called outside of a batch, too: by
+    /// The results have changed, or their identifiers were replaced by a save. Also called outside a batch: by
     /// ``FetchedResultsController/performFetch()``, and after a save that changed only identifiers.
     func controller(
         _ controller: FetchedResultsController<Result>,
         didChangeContentWith snapshot: FetchedResultsSnapshot)
 
     /// The results, without regard to sections, have changed by a difference of identifiers. An object that was saved for the
-    /// first time is removed and inserted, each associated with the other. Updates are not included. Called outside of a batch
-    /// where nothing but identifiers has changed.
+    /// first time is removed and inserted, each associated with the other. Updates are not included. Called outside a batch if
+    /// only identifiers have changed.
     func controller(
         _ controller: FetchedResultsController<Result>,
         didChangeContentWith difference: CollectionDifference<ManagedObjectID>)
@@ -110,7 +110,7 @@ extension FetchedResultsControllerDelegate {
         for type: FetchedResultsChangeType
     ) {}
 
-    /// Calls the method that takes an object of any class.
+    /// Calls the method that accepts an object of any class.
     public func controller(
         _ controller: FetchedResultsController<Result>, didChange anObject: Result,
         at indexPath: IndexPath?, for type: FetchedResultsChangeType,
@@ -159,7 +159,7 @@ extension FetchedResultsControllerDelegate {
 
 /// A section of a ``FetchedResultsController`` at the time of the access. Used on the context's queue.
 public struct FetchedResultsSectionInfo<Result: ManagedObject> {
-    /// The value of the section key path that its objects have in common, as text: `true` for a truth value,
+    /// The value of the section key path that its objects have in common, as text: `true` for a Boolean,
     /// `2026-11-21T10:00:00Z` for a date, empty for a missing one or if the controller has no sections.
     public let name: String
     /// The title in the section index; see ``FetchedResultsController/sectionIndexTitle(forSectionName:)``.

@@ -47,11 +47,11 @@ public enum EntityMappingType: Int, Sendable, Hashable, CaseIterable {
     case custom = 1
     /// The entity is new and has no objects yet.
     case add = 2
-    /// The entity is removed, and its objects with it.
+    /// The entity and its objects are removed.
     case remove = 3
-    /// The objects stay as they are.
+    /// The objects are unchanged.
     case copy = 4
-    /// The objects get values by the property mappings.
+    /// The objects get values from the property mappings.
     case transform = 5
 }
 
@@ -63,7 +63,7 @@ public struct EntityMapping: Sendable, Hashable {
     public var mappingType: EntityMappingType
     /// The entity of the old model, if any. Its sub-entities have separate mappings.
     public var sourceEntityName: String?
-    /// The entity of the new model; `nil` if the objects go.
+    /// The entity of the new model; `nil` if the objects are removed.
     public var destinationEntityName: String?
     /// A predicate format that objects must satisfy to be migrated.
     public var sourcePredicateFormat: String?
@@ -73,7 +73,7 @@ public struct EntityMapping: Sendable, Hashable {
     public var relationshipMappings: [PropertyMapping] = []
     /// The registered name of the ``EntityMigrationPolicy`` that performs the mapping.
     public var entityMigrationPolicyName: String?
-    /// Free keys and values, for policies.
+    /// Arbitrary keys and values, for policies.
     public var userInfo: [String: String] = [:]
 
     /// Describes a mapping.
@@ -94,7 +94,7 @@ public struct PropertyMapping: Sendable, Hashable {
     public var name: String
     /// The source expression; `nil` for none.
     public var valueExpression: MappingExpression?
-    /// Free keys and values, for policies.
+    /// Arbitrary keys and values, for policies.
     public var userInfo: [String: String] = [:]
 
     /// Describes a mapping.
@@ -106,7 +106,7 @@ public struct PropertyMapping: Sendable, Hashable {
 
 /// The source of a new object's property value.
 public indirect enum MappingExpression: Sendable, Hashable {
-    /// Always the same.
+    /// A constant.
     case constant(AttributeValue)
     /// The old object: `$source`.
     case source
@@ -115,7 +115,7 @@ public indirect enum MappingExpression: Sendable, Hashable {
     /// The new objects mapped from the members of the old object's relationship: `FUNCTION($manager,
     /// "destinationInstancesForSourceRelationshipNamed:sourceInstances:", "books", $source.books)`.
     case relatedObjects(String)
-    /// The same, if they come of a certain mapping: `FUNCTION($manager,
+    /// The same, but only objects from one mapping: `FUNCTION($manager,
     /// "destinationInstancesForEntityMappingNamed:sourceInstances:", "BookToBook", $source.books)`.
     case mappedObjects(mapping: String, MappingExpression)
     /// The result of a function of the mapping's policy: `FUNCTION($entityPolicy, "fullNameOf:", $source)`.

@@ -30,7 +30,7 @@ open class EntityMigrationPolicy {
     /// Creates a policy.
     public init() {}
 
-    /// Called before anything else.
+    /// Called first.
     open func begin(_ mapping: EntityMapping, session: MigrationSession) throws {}
 
     /// Creates the new objects for an old one: by default, one with the values of the mapping.
@@ -58,7 +58,7 @@ open class EntityMigrationPolicy {
     /// Validates the results; throws to abort the migration.
     open func performCustomValidation(_ mapping: EntityMapping, session: MigrationSession) throws {}
 
-    /// Called in the end.
+    /// Called last.
     open func end(_ mapping: EntityMapping, session: MigrationSession) throws {}
 
     /// Evaluates a function in the mapping, `FUNCTION($entityPolicy, "name:", …)`.

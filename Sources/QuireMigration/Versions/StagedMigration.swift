@@ -3,7 +3,7 @@ public import QuireSQLite
 public import QuireStore
 internal import QuireSystem
 
-/// A part of the way that stores go from old models to the newest.
+/// A step in the migration of stores from old models to the newest.
 public struct MigrationStage: Sendable {
     /// Reads or changes a store, before its model changes or after.
     public typealias Handler = @Sendable (any PersistentStore) throws -> Void

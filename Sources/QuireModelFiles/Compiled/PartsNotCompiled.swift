@@ -1,9 +1,9 @@
 public import QuireModel
 
 extension ManagedObjectModel {
-    /// The parts of the model that a compiled model has no place for, and that matter to a program: one sentence each.
+    /// The parts of the model that a compiled model cannot contain but a program may need: one sentence each.
     ///
-    /// The settings for the generation of classes are not among them.
+    /// Code generation settings are not included.
     public var partsNotCompiled: [String] {
         func list(_ names: [String]) -> String { names.map { "“\($0)”" }.joined(separator: ", ") }
         func names(_ isNamed: (PropertyDescription) -> Bool) -> [String] {

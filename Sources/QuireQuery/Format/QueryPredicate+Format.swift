@@ -15,8 +15,8 @@ extension QueryPredicate {
     ///
     /// **Conditions**
     /// - Comparisons: `== = != <> < <= =< > >= => BEGINSWITH ENDSWITH CONTAINS LIKE MATCHES IN BETWEEN`, followed by any of
-    ///   `[c]`, `[d]`, `[n]`, `[l]`, such as `[cd]`; see ``QueryComparison/Options``. `MATCHES TEXT` is an extension of
-    ///   Quire's.
+    ///   `[c]`, `[d]`, `[n]`, `[l]`, such as `[cd]`; see ``QueryComparison/Options``. `MATCHES TEXT` is a Quire
+    ///   extension.
     /// - `ANY` or `SOME`, `ALL`, `NONE` before a comparison whose left side has several values.
     /// - Logic: `AND &&`, `OR ||`, `NOT !`, parentheses, `TRUEPREDICATE`, `FALSEPREDICATE`. `NOT` precedes the whole
     ///   comparison: `NOT year IN {1800, 1801}`.
@@ -166,7 +166,7 @@ extension Substring: QueryArgument {
 }
 
 extension Bool: QueryArgument {
-    /// The truth value as a constant.
+    /// The Boolean as a constant.
     public var queryExpression: QueryExpression { .constant(.boolean(self)) }
 }
 

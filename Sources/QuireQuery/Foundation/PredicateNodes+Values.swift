@@ -111,7 +111,7 @@ extension PredicateExpressions {
     public struct StringLocalizedStandardContains<
         Root: PredicateExpression, Other: PredicateExpression
     >: PredicateExpression where Root.Output: StringProtocol, Other.Output: StringProtocol {
-        /// A truth value.
+        /// A Boolean.
         public typealias Output = Bool
         static var options: QueryComparison.Options { [.caseInsensitive, .diacriticInsensitive] }
 

@@ -152,7 +152,7 @@ package struct PredicateTranslation {
 enum PredicateTerm {
     /// A value, which may be missing; also a whole to-many relationship or list.
     case value(QueryExpression)
-    /// A truth value.
+    /// A Boolean.
     case truth(PredicateTruth)
     /// A filtered to-many relationship.
     case elements(PredicateElements)

@@ -67,13 +67,13 @@ extension PersistentStoreCoordinator {
         return try addPersistentStore(description)
     }
 
-    /// Removes the store at a URL, with its log and its external data. No one may have it open.
+    /// Removes the store at a URL, with its log and its external data. It must not be open anywhere.
     ///
     /// - Throws: ``QuireError`` with code `notFound`, or as ``StoreFile/destroy()``.
     public func destroyPersistentStore(at url: URL) throws { try StoreFile(at: url).destroy() }
 
-    /// Replaces the store at a URL by a copy of another of the same type, which may be open. No one may have the replaced store
-    /// open. If no store exists at the URL, a SQLite store is copied there.
+    /// Replaces the store at a URL by a copy of another of the same type, which may be open. The replaced store must not be open
+    /// anywhere. If no store exists at the URL, a SQLite store is copied there.
     ///
     /// The copy has the other's UUID. At every instant, also after a crash or power loss, either the old or the new store is
     /// complete.
@@ -94,7 +94,7 @@ extension PersistentStoreCoordinator {
         try StoreFile(at: path).replace(with: other)
     }
 
-    /// Adds an open store. It must not have been read yet, nor belong to another coordinator.
+    /// Adds an open store. It must not have been read yet, or belong to another coordinator.
     ///
     /// - Throws: ``QuireError`` with code `incompatibleModel` if it has another model, `alreadyExists` if the coordinator has a
     ///   store of the same UUID: identifiers would be ambiguous.
@@ -362,7 +362,7 @@ extension PersistentStoreCoordinator {
     /// Migrates a store's objects to a new store at another path, possibly of another type, which replaces it.
     ///
     /// The old store is removed from the coordinator and closed; its file stays. The new one has a new UUID, so contexts can no
-    /// longer read or save their objects of the old one: save before, and reset the contexts afterwards. There must be no saves
+    /// longer read or save their objects of the old one: save before, and reset the contexts afterwards. Do not save
     /// meanwhile.
     ///
     /// ```swift

@@ -13,7 +13,7 @@ extension StoreFile {
         get throws { try protectionDomain?.protection ?? .none }
     }
 
-    /// The domain of a store that is protected; `nil` if it is not. To be unlocked, and held until the store is open.
+    /// The domain of a protected store; `nil` if the store is not protected. Unlock it, and retain it until the store is open.
     ///
     /// - Throws: ``QuireError`` with code `invalidFormat` or `unsupported` if the keybag cannot be read.
     public var protectionDomain: ProtectionDomain? {

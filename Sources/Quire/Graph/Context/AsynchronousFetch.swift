@@ -2,7 +2,7 @@ internal import Dispatch
 public import Foundation
 internal import QuireStore
 
-/// A request whose reading happens on another thread than the context's queue.
+/// A request that is read on a thread other than the context's queue.
 ///
 /// ```swift
 /// let request = AsynchronousFetchRequest(fetchRequest: Book.fetchRequest()) { result in
@@ -35,9 +35,9 @@ public final class AsynchronousFetchResult<Object: ManagedObject> {
     /// The progress in rows: indeterminate if their number is unknown. It changes on the context's queue. Cancelling it, from
     /// any thread, interrupts the database; the error has the code `cancelled`.
     public let progress: Progress
-    /// The objects that a request which has succeeded has found.
+    /// The fetched objects, if the request succeeded.
     public internal(set) var finalResult: FetchedObjects<Object>?
-    /// The error of a request that has failed.
+    /// The error, if the request failed.
     public internal(set) var operationError: QuireError?
 
     init(progress: Progress) { self.progress = progress }
@@ -102,14 +102,14 @@ extension ManagedObjectContext {
 
     /// Fetches objects on another thread while the caller waits without blocking.
     ///
-    /// The result is as of the end: unsaved changes made in the meantime count. Cancelling the task, or the progress if one is
-    /// passed, interrupts the database.
+    /// The result is as of the end: unsaved changes made in the meantime are included. Cancelling the task, or the progress if
+    /// one is passed, interrupts the database.
     ///
     /// ```swift
     /// let books = try await container.viewContext.fetchAsynchronously(Book.fetchRequest())
     /// ```
     ///
-    /// Call it on the main actor, of a main-queue context.
+    /// Call it on the main actor, for a main-queue context.
     ///
     /// - Throws: As ``fetch(_:)->FetchedObjects<Object>``, and with code `cancelled`.
     @MainActor

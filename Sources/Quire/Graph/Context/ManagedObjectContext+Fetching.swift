@@ -23,9 +23,9 @@ extension ManagedObjectContext {
         return try fetched(rows, request, keyPaths)
     }
 
-    /// Fetches objects as an array, where the context of the call asks for one: `let books: [Book] = try context.fetch(request)`.
+    /// Fetches objects as an array, where the call requires one: `let books: [Book] = try context.fetch(request)`.
     ///
-    /// An array has all objects at once; ``FetchedObjects`` makes each when it is touched.
+    /// An array has all objects at once; ``FetchedObjects`` creates each on access.
     ///
     /// - Complexity: As a fetch of ``FetchedObjects``, and O(*n*) in the objects found.
     /// - Throws: ``QuireError`` with code `unknownEntity`, `unknownKey`, `invalidQuery` or `storeUnavailable`.
@@ -55,7 +55,7 @@ extension ManagedObjectContext {
                 predicate: try predicate.map { try QueryPredicate($0) }, sortBy: descriptors))
     }
 
-    /// Fetches the objects of a class as an array, where the context of the call asks for one.
+    /// Fetches the objects of a class as an array, where the call requires one.
     ///
     /// - Complexity: As a fetch of ``FetchedObjects``, and O(*n*) in the objects found.
     /// - Throws: ``QuireError`` with code `unknownEntity`, `unknownKey`, `invalidQuery`, `storeUnavailable` or `unsupported`.
@@ -149,8 +149,8 @@ extension ManagedObjectContext {
             for: FetchRequest<Object>(predicate: try predicate.map { try QueryPredicate($0) }))
     }
 
-    /// The object of an identifier, without asking whether it exists: a fault, unless the context has it
-    /// already.
+    /// The object of an identifier, without checking that it exists: a fault, unless the context already has
+    /// it.
     ///
     /// - Precondition: The identifier is of one of the context's stores.
     public func object(with objectID: ManagedObjectID) -> ManagedObject {

@@ -262,8 +262,8 @@ extension ManagedObjectContext {
     ///
     /// - Complexity: O(*n*) in the objects deleted and related to them; one transaction.
     /// - Throws: ``QuireError`` with code `unknownEntity`, `unknownKey`, `invalidQuery`, `invalidValue` for an identifier
-    ///   of no object of the store, `deleteDenied`, `validation` if an object would be left without a reference that it
-    ///   must have, `readOnly`, `outOfSpace` or `storeUnavailable`.
+    ///   of an object that is not in the store, `deleteDenied`, `validation` if an object would be left without a reference
+    ///   that it must have, `readOnly`, `outOfSpace` or `storeUnavailable`.
     @discardableResult
     public func execute(_ request: BatchDeleteRequest) throws -> BatchResult {
         checkQueue()
@@ -387,7 +387,7 @@ extension ManagedObjectContext {
     ///
     /// Call it on the context's queue.
     ///
-    /// - Throws: ``QuireError`` with code `invalidState` if the object is not new, or has been given a permanent identifier;
+    /// - Throws: ``QuireError`` with code `invalidState` if the object is not new, or already has a permanent identifier;
     ///   `storeUnavailable` if the store does not belong to the coordinator or does not keep objects of the entity;
     ///   `readOnly`.
     public func assign(_ object: ManagedObject, to store: any PersistentStore) throws {

@@ -9,10 +9,10 @@ internal import QuireStore
 /// try context.save()                                      // moves on
 /// ```
 extension ManagedObjectContext {
-    /// The generation that the context reads: `nil` for the present content, which is so for a new context;
-    /// ``QueryGenerationToken/current`` if the next read pins one. Another context that gets the token reads the same.
+    /// The generation that the context reads: `nil`, the default, for the present content; ``QueryGenerationToken/current`` if
+    /// the next read pins one. Another context with the same token reads the same state.
     ///
-    /// That of a child is its parent's.
+    /// A child has its parent's generation.
     public var queryGenerationToken: QueryGenerationToken? {
         checkQueue()
         return pinnedGeneration.generation.map {

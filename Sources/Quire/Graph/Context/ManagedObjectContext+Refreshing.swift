@@ -9,7 +9,7 @@ extension ManagedObjectContext {
     /// manager can undo that; an unsaved deletion is reverted. A new object is not refreshed.
     ///
     /// If the row no longer exists the object is as described for ``shouldDeleteInaccessibleFaults``. An object whose deletion
-    /// is saved, or that a rollback or reset has taken out of the context, is left alone.
+    /// is saved, or that a rollback or reset has removed from the context, is not changed.
     ///
     /// Call it on the context's queue.
     ///

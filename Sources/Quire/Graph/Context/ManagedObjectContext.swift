@@ -51,7 +51,7 @@ public final class ManagedObjectContext {
     /// The author of the context's saves and batch requests, for the store's history. A save that includes saves of children has
     /// the latest child's author, unless the context has an author.
     public var transactionAuthor: String?
-    /// Values of the program's own. The context does not use them.
+    /// Values for use by the program. The context does not use them.
     public var userInfo: [String: Any] = [:]
     /// The author of the latest save of a child that named one, since the context's own.
     var childOrigin = TransactionOrigin()
@@ -492,7 +492,7 @@ public final class ManagedObjectContext {
         }
     }
 
-    /// Discards all objects and changes. Objects still retained belong to no context afterwards.
+    /// Discards all objects and changes. Objects that are still retained no longer belong to a context.
     public func reset() {
         processPendingChanges()
         advanceQueryGeneration()

@@ -44,7 +44,7 @@ public final class UndoManager {
 
     // MARK: State
 
-    /// The greatest number of groups to keep; the oldest go. 0 for no bound.
+    /// The maximum number of groups; the oldest are removed. 0 for no maximum.
     public var levelsOfUndo = 0 {
         didSet { discardOldGroups() }
     }
@@ -52,7 +52,7 @@ public final class UndoManager {
     public var groupsByEvent = true
     /// Whether an undo is running.
     public private(set) var isUndoing = false
-    /// Whether a change is being done again now.
+    /// Whether a redo is running.
     public private(set) var isRedoing = false
     /// Whether changes are registered.
     public var isUndoRegistrationEnabled: Bool { disabledCount == 0 }
@@ -428,6 +428,6 @@ extension UndoManager {
     /// A group was redone.
     public static let didRedoChangeNotification =
         Notification.Name("NSUndoManagerDidRedoChangeNotification")
-    /// The key under which ``willCloseUndoGroupNotification`` has a truth value.
+    /// The key under which ``willCloseUndoGroupNotification`` has a Boolean.
     public static let groupIsDiscardableKey = "NSUndoManagerGroupIsDiscardableKey"
 }

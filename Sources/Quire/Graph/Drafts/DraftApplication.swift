@@ -289,13 +289,13 @@ extension ManagedObjectContext {
 }
 
 extension ObjectDraft {
-    /// A change of a draft that could not be made.
+    /// A change of a draft that could not be applied.
     public struct Omission: Sendable, Hashable {
-        /// The entity, as the draft has it.
+        /// The entity named in the draft.
         public var entity: String
-        /// The property, if it is about one.
+        /// The property, if any.
         public var property: String?
-        /// The saved object, if it is about one: `Entity/p12`.
+        /// The saved object, if any: `Entity/p12`.
         public var object: String?
         /// One sentence with the omission and its reason.
         public var message: String

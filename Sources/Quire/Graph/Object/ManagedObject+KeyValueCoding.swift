@@ -66,7 +66,7 @@ extension ManagedObject {
         }
     }
 
-    /// The value of an attribute, converted to an enumeration; `nil` if it is missing or no raw value of the enumeration.
+    /// The value of an attribute, converted to an enumeration; `nil` if it is missing or not a raw value of the enumeration.
     ///
     /// Traps as `subscript(_:)`.
     public final subscript<Value: RawRepresentable>(

@@ -6,7 +6,7 @@ internal import QuireStore
 extension ManagedObject {
     /// The value of a slot.
     ///
-    /// - Throws: What reading the store or the value's file throws.
+    /// - Throws: Errors of reading the store or the value's file.
     public final func readValue(at slot: Int) throws -> AttributeValue {
         let value = try readNotedValue(at: slot)
         if case .external(let data) = value { return .binary(try load(data, at: slot)) }
@@ -115,7 +115,7 @@ extension ManagedObject {
         return row(for: slot, .double)?.double(slot, slotCount: resolvedEntity.storages.count)
     }
 
-    /// The truth value in a slot.
+    /// The Boolean in a slot.
     public final func boolean(at slot: Int) -> Bool? {
         noteAccess(.slot(slot))
         if let edits = editsToRead, edits.own.contains(slot) {

@@ -317,13 +317,13 @@ extension ManagedObject {
         context.trackSilently(self)
     }
 
-    /// Call before an accessor reads a primitive value: reads the object if it is a fault. With `nil`, just that.
+    /// Call before an accessor reads a primitive value: reads the object if it is a fault. With `nil`, it does only this.
     public final func willAccessValue(forKey key: String?) {
         context?.checkQueue(of: self)
         realize()
     }
 
-    /// Call after an accessor has read a primitive value. Does nothing; it is here for code that pairs the two.
+    /// Call after an accessor has read a primitive value. Does nothing; it exists for code that calls both.
     public final func didAccessValue(forKey key: String?) {}
 
     /// Called before an accessor sets a primitive value: registers undo and notifies observers.
@@ -346,7 +346,7 @@ extension ManagedObject {
         }
     }
 
-    /// Call after an accessor has set a primitive value. Does nothing; it is here for code that pairs the two.
+    /// Call after an accessor has set a primitive value. Does nothing; it exists for code that calls both.
     public final func didChangeValue(forKey key: String) {}
 
     private final func willChange(_ slot: Int, in context: ManagedObjectContext) {
@@ -361,7 +361,7 @@ extension ManagedObject {
 
     // MARK: Faults
 
-    /// 0 if the object's values have been read, else another number.
+    /// 0 if the object's values have been read, otherwise nonzero.
     public final var faultingState: UInt { isFault ? 1 : 0 }
 
     /// Whether a relationship has not been read: the contents of a to-many relationship, or the destination of a to-one

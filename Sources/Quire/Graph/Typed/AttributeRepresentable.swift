@@ -4,7 +4,7 @@ public import Foundation
 /// `String`, `Bool`, `Date`, `Data`, `UUID` and `URL`. Enumerations whose raw values are of one of these may be
 /// used without conforming.
 ///
-/// A type of your own conforms by saying which attributes it can be kept in and how:
+/// A custom type conforms by declaring its attribute types and its conversions:
 ///
 /// ```swift
 /// struct Price: AttributeRepresentable {
@@ -46,7 +46,7 @@ extension AttributeRepresentable {
         return read(slot)
     }
 
-    /// ``missingValue``; only the tests of key paths against computed properties get weaker by it.
+    /// ``missingValue`` by default, which weakens only the tests of key paths against computed properties.
     public static var unlikelyValue: Self { missingValue }
 
     /// Reads the attribute's value and converts it to this type.
@@ -200,14 +200,14 @@ extension Float: AttributeRepresentable {
 }
 
 extension Bool: AttributeRepresentable {
-    /// Truth values.
+    /// Booleans.
     public static var attributeTypes: [AttributeType] { [.boolean] }
     /// False.
     public static var missingValue: Bool { false }
-    /// True, which is less usual.
+    /// True, the less usual value.
     public static var unlikelyValue: Bool { true }
 
-    /// The truth value of a property.
+    /// The Boolean of a property.
     public static func value(of object: ManagedObject, at ordinal: Int) -> Bool? {
         decoded(object, ordinal) { object.boolean(at: $0) }
     }
@@ -218,7 +218,7 @@ extension Bool: AttributeRepresentable {
         self = boolean
     }
 
-    /// A truth value.
+    /// A Boolean.
     @inlinable public var attributeValue: AttributeValue { .boolean(self) }
 }
 

@@ -13,7 +13,7 @@ extension EntityClass where Self: ManagedObject {
         PropertyProbe.names(of: keyPath)
     }
 
-    /// The names of ``propertyNames(for:)`` with dots between them, as requests and predicates take them.
+    /// The names of ``propertyNames(for:)`` with dots between them, as requests and predicates accept them.
     public static func propertyName(for keyPath: PartialKeyPath<Self>) -> String? {
         propertyNames(for: keyPath)?.joined(separator: ".")
     }

@@ -33,7 +33,7 @@ extension BatchUpdateRequest {
         try set(keyPath, to: .constant(storedValue(of: value)))
     }
 
-    /// Sets an optional attribute of all objects to a value, or to none.
+    /// Sets an optional attribute of all objects to a value, or to null.
     ///
     /// - Throws: As for attributes that are not optional.
     public mutating func set<Object: ManagedObject, Value>(
@@ -65,7 +65,7 @@ extension BatchUpdateRequest {
 
     /// The new values by attribute name, or by composite element: `place.lat`.
     ///
-    /// A value is of any type that ``ManagedObject/setValue(_:forKey:)`` takes for the attribute, `NSNull` or
+    /// A value is of any type that ``ManagedObject/setValue(_:forKey:)`` accepts for the attribute, `NSNull` or
     /// ``AttributeValue/null`` for none, or a ``QueryExpression`` that computes it from the object's state before the request.
     /// Executing the request throws for other values.
     public var propertiesToUpdate: [String: Any] {
@@ -122,8 +122,8 @@ extension BatchDeleteRequest {
 }
 
 extension BatchInsertRequest {
-    /// Inserts rows of values in Swift's own types, as ``ManagedObject/setValue(_:forKey:)`` takes them: dictionaries as
-    /// programs get them from elsewhere.
+    /// Inserts rows of values in Swift's own types, as ``ManagedObject/setValue(_:forKey:)`` accepts them, such as
+    /// dictionaries parsed from JSON.
     ///
     /// ```swift
     /// let rows = try JSONSerialization.jsonObject(with: data) as? [[String: Any]] ?? []
@@ -166,7 +166,7 @@ extension BatchInsertRequest {
     /// try context.execute(insertion)
     /// ```
     ///
-    /// - Throws: What the closure throws, and ``QuireError`` with code `unknownEntity` if the class declares none.
+    /// - Throws: Errors of the closure, and ``QuireError`` with code `unknownEntity` if the class declares none.
     public init<Object: ManagedObject, Elements: Sequence>(
         _ objectClass: Object.Type, objects elements: Elements,
         setProperties: (inout BatchRow<Object>, Elements.Element) throws -> Void
