@@ -121,7 +121,7 @@ struct Failure: Error {
 
     /// A usage error: the parser's sentence, and where to read more.
     private init(usage error: any Error, of command: any ParsableArguments.Type) {
-        var sentence = command.message(for: error)
+        var sentence = Self.joiningChoices(in: command.message(for: error))
         if sentence.isEmpty { sentence = "Specify a command" }
         if !".?!".contains(sentence.last ?? " ") { sentence += "." }
         let hint = command.fullMessage(for: error).split(separator: "\n")
@@ -130,13 +130,23 @@ struct Failure: Error {
         if let hint {
             if let root = command as? any ParsableCommand.Type {
                 let path = hint.split(separator: " ").map(String.init)
-                sentence = Corrections.correctingOption(sentence, of: path, after: root)
+                sentence = Corrections.correctingUsage(sentence, of: path, after: root)
             }
             sentence += " See '\(Self.hint(String(hint)))'."
         }
         self.init(
             sentence: sentence.split(whereSeparator: \.isNewline).joined(separator: " "),
             status: .usage)
+    }
+
+    /// The parser's list of the values of an option, a line each, as a part of the sentence.
+    private static func joiningChoices(in message: String) -> String {
+        let lines = message.split(separator: "\n")
+        let choices = lines.filter { $0.hasPrefix("  - ") }.map { String($0.dropFirst(4)) }
+        guard let last = choices.last else { return message }
+        let list = choices.dropLast().joined(separator: ", ") + " or \(last)"
+        return lines.filter { !$0.hasPrefix("  - ") }.joined(separator: " ")
+            .replacing(". Please provide one of the following:", with: "; specify \(list).")
     }
 }
 

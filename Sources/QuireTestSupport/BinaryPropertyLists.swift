@@ -31,7 +31,7 @@ public enum BinaryPropertyLists {
         .init("arrays that contain each other", "contains itself") {
             [[0xA1] + reference($0 + 1), [0xA1] + reference($0)]
         },
-        .init("2^30 texts by sharing", "share one another") { first in
+        .init("2^30 texts by sharing", "shared values expanded") { first in
             (first..<first + 30).map { [0xA2] + reference($0 + 1) + reference($0 + 1) }
                 + [[0x51, 0x61]]
         },

@@ -130,7 +130,7 @@ import Testing
                 "! only the old model has Book.rating",
                 "! Book.year has a different type in the new model",
                 "! only the new model has Tag (0 objects)",
-                "No differences in what both models have.",
+                "No differences in the parts that both models have.",
             ])
         #expect(try shell.run("quire diff New.sqlite Old.sqlite --exit-code").code == 1)
         #expect(try shell.run("quire diff New.sqlite Old.sqlite --entity Author").code == 0)

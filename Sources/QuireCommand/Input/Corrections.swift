@@ -56,6 +56,11 @@ enum Corrections {
                 {
                     advice = [meant]
                 }
+                // A document where a command is expected, as in `quire Library.quire` or `quire versions Library.quire`.
+                if !path.isEmpty, FileSystem.exists(FileSystem.absolute(word)) {
+                    if command == QuireCommand.self { advice = ["\(path) open \(word)"] }
+                    if names.contains("list") { advice = ["\(path) list \(word)"] }
+                }
                 let question = advice.first.map { "; did you mean “\($0)”?" } ?? "."
                 let help = path.isEmpty ? "help" : "\(path) --help"
                 return Failure(
@@ -80,25 +85,44 @@ enum Corrections {
         "type": "to", "v": "version", "V": "version",
     ]
 
-    /// A sentence of the parser about an unknown option, with the option that was meant if it has another name here.
+    /// A sentence of the parser about an option or an argument, with the correction.
     ///
     /// - Parameters:
     ///   - path: The names of the command and of those above it.
     ///   - root: The command that they follow.
-    static func correctingOption(
+    static func correctingUsage(
         _ sentence: String, of path: [String], after root: any ParsableCommand.Type
     ) -> String {
-        guard let match = sentence.firstMatch(of: /^Unknown option '-+(?<name>[^'=]+)[^']*'\./),
-            let meant = options[String(match.name)]
-        else { return sentence }
         let command = path.reduce(root) { command, name in
             command.configuration.subcommands.first { $0._commandName == name } ?? command
         }
         let names = root.helpMessage(for: command).matches(of: /--[a-z-]+/).map {
             String($0.output)
         }
-        return names.contains("--\(meant)")
-            ? "\(match.output.0) Did you mean '--\(meant)'?" : sentence
+        if let match = sentence.firstMatch(of: /^Unknown option '-+(?<name>[^'=]+)[^']*'\./),
+            let meant = options[String(match.name)], names.contains("--\(meant)")
+        {
+            return "\(match.output.0) Did you mean '--\(meant)'?"
+        }
+        if let match = sentence.firstMatch(of: /^Unexpected argument '(?<word>[^']*)'\./),
+            names.contains("--columns")
+        {
+            return ["asc", "desc"].contains(match.word.lowercased())
+                ? "\(match.output.0) --sort KEY is ascending, --sort -KEY descending."
+                : "\(match.output.0) Specify columns with --columns."
+        }
+        return sentence
+    }
+
+    // MARK: - Conditions
+
+    /// A note on a condition that means something else in SQL.
+    static func note(on format: String) -> String? {
+        let patterns = format.matches(
+            of: /(?i)\bLIKE(?:\[\w+\])?\s*(?<mark>["'])(?<pattern>[^"']*)\k<mark>/
+        ).map(\.pattern)
+        let isSQL = patterns.contains { $0.contains("%") && !$0.contains(where: "*?".contains) }
+        return isSQL ? "The wildcards of LIKE are * and ?; % is an ordinary character." : nil
     }
 
     // MARK: - Files

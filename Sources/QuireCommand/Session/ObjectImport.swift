@@ -198,6 +198,8 @@ final class ObjectImport {
                         guard row.relationships.isEmpty, row.entity.number == rows.entity.number
                         else { throw NeedsObjects() }
                         try insert(row.attributes).map { ids.append($0) }
+                    } catch let error as QuireError where error.code == .constraintConflict {
+                        throw ImportRow.locate(error, row.place)
                     } catch {
                         isDeclined = true
                         throw error

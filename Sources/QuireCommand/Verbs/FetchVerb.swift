@@ -49,6 +49,10 @@ struct FilterOption: ParsableArguments {
                 + "\"Jane Austen\"'.", valueName: "F"))
     var format: String?
 
+    func validate() throws {
+        if let note = format.flatMap(Corrections.note) { Output.report(note) }
+    }
+
     /// The condition, if one is given.
     ///
     /// - Throws: `QuireError` with code `invalidQuery`.

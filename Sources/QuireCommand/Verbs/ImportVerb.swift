@@ -141,7 +141,15 @@ struct ImportVerb: DocumentVerb {
             }
         }
         let result = try ProgressBar.showing("Importing \(file)", of: .rows) {
-            try ObjectImport(document: document, matching: matching, progress: $0).run(rows)
+            do {
+                return try ObjectImport(document: document, matching: matching, progress: $0)
+                    .run(rows)
+            } catch var error as QuireError
+                where error.code == .constraintConflict && matching == nil
+            {
+                error.message += " To skip or update existing objects, specify --key."
+                throw error
+            }
         }
         return Reply { output in
             if output.json {

@@ -197,9 +197,9 @@ struct PredicateLexer {
     /// An error at a position, from 0.
     func failure(_ expectation: String, at place: Int, found: String? = nil) -> QuireError {
         let character = place < characters.count ? String(characters[place]) : nil
-        let found = (found ?? character).map { "“\($0)”" } ?? "its end"
+        let found = (found ?? character).map { "but found “\($0)”" } ?? "where it ends"
         return .malformedFormat(
-            format, noun, "\(expectation) at column \(place + 1), but found \(found)",
+            format, noun, "\(expectation) at column \(place + 1), \(found)",
             column: place + 1)
     }
 }
@@ -223,7 +223,6 @@ extension PredicateLexer {
     /// A quoted text. `\n`, `\r`, `\t`, `\b`, `\f`, `\0`, `\uXXXX` and a backslash before a backslash or a quotation mark
     /// are escapes. Any other backslash is literal, so that regular expressions can be written unchanged.
     mutating func quoted(by mark: Unicode.Scalar) throws -> String {
-        let start = place
         advance()
         var text = String.UnicodeScalarView()
         while let character = peek() {
@@ -235,8 +234,7 @@ extension PredicateLexer {
                 text.append(character)
             }
         }
-        throw failure(
-            "expected \(mark) to end the text that begins at column \(start + 1)", at: place)
+        throw failure("expected a closing \(mark)", at: place)
     }
 
     private mutating func appendEscape(to text: inout String.UnicodeScalarView) throws {

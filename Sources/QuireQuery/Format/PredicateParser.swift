@@ -209,8 +209,8 @@ struct PredicateParser {
     ///
     /// - Parameter hint: What to write instead.
     func failure(_ expectation: String, hint: String? = nil) -> QuireError {
-        let found = current.kind == .end ? "its end" : "“\(current.text)”"
-        let place = "at column \(current.column), but found \(found)"
+        let found = current.kind == .end ? "where it ends" : "but found “\(current.text)”"
+        let place = "at column \(current.column), \(found)"
         return failure(
             "\(expectation) \(place)\(hint.map { "; \($0)" } ?? "")", column: current.column)
     }

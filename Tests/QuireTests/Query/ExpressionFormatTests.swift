@@ -226,7 +226,7 @@ import Testing
         Failure("", 1, "The expression “” cannot be read: expected a key path or a value"),
         Failure("a b", 3, "expected an operator or the end at column 3, but found “b”"),
         Failure("a == 1", 3, "expected an operator or the end at column 3, but found “==”"),
-        Failure("a +", 4, "expected a key path or a value at column 4, but found its end"),
+        Failure("a +", 4, "expected a key path or a value at column 4, where it ends"),
         Failure("a + * b", 5, "expected a key path or a value at column 5, but found “*”"),
         Failure("a ? b", 3, "expected a key, a value or an operator at column 3, but found “?”"),
         Failure("a.@", 4, "expected a name at column 4"),
@@ -239,14 +239,14 @@ import Testing
         Failure(
             "1 + a.@max.b.@count", 5,
             "expected only keys after @max in the key path at column 5, but found “@count”"),
-        Failure("a[0", 4, "expected an operator or ] at column 4, but found its end"),
+        Failure("a[0", 4, "expected an operator or ] at column 4, where it ends"),
         Failure("a[]", 3, "expected a key path or a value at column 3"),
         Failure("a[FIRST", 8, "expected an operator or ]"),
         Failure(
             "upercase(a)", 1,
             "expected a function at column 1, but found “upercase”; did you mean “uppercase”?"
         ),
-        Failure("frobnicate(a)", 1, "but found “frobnicate”; there are: abs, add:to:"),
+        Failure("frobnicate(a)", 1, "but found “frobnicate”; the choices are: abs, add:to:"),
         Failure("uppercase()", 1, "expected 1 argument of uppercase at column 1, but found 0"),
         Failure(
             "1 + modulus:by:(1)", 5, "expected 2 arguments of modulus:by: at column 5, but found 1"),

@@ -230,21 +230,21 @@ import Testing
     }
 
     static let failures: [Failure] = [
-        Failure("", 1, "expected a key path or a value at column 1, but found its end"),
+        Failure("", 1, "expected a key path or a value at column 1, where it ends"),
         Failure("title", 6, "expected a comparison operator such as == or BEGINSWITH at column 6"),
-        Failure("title ==", 9, "expected a key path or a value at column 9, but found its end"),
+        Failure("title ==", 9, "expected a key path or a value at column 9, where it ends"),
         Failure("title == ==", 10, "expected a key path or a value at column 10, but found “==”"),
         Failure(
             "title == 1 year", 12, "expected AND, OR or the end at column 12, but found “year”"),
         Failure("title == 1 AND", 15, "expected a key path or a value at column 15"),
         Failure("AND title == 1", 1, "expected a key path or a value at column 1, but found “AND”"),
-        Failure("(title == 1", 12, "expected AND, OR or ) at column 12, but found its end"),
+        Failure("(title == 1", 12, "expected AND, OR or ) at column 12, where it ends"),
         Failure("title == 1)", 11, "expected AND, OR or the end at column 11, but found “)”"),
         Failure("(title) == (1", 14, "expected ) at column 14"),
         Failure("()", 2, "expected a key path or a value at column 2, but found “)”"),
-        Failure("title == 'Emma", 15, "expected ' to end the text that begins at column 10"),
-        Failure("title == \"Emma'", 16, "expected \" to end the text that begins at column 10"),
-        Failure("title == 'a\\", 13, "expected ' to end the text"),
+        Failure("title == 'Emma", 15, "expected a closing ' at column 15"),
+        Failure("title == \"Emma'", 16, "expected a closing \" at column 16"),
+        Failure("title == 'a\\", 13, "expected a closing '"),
         Failure(
             "title == '\\u12'", 11, "expected four hexadecimal digits in the escape at column 11"),
         Failure("title == '\\uD800'", 11, "expected a Unicode character in the escape"),

@@ -106,7 +106,7 @@ import Testing
                     ["year"], ["year"],
                     having: .comparison(
                         QueryComparison(.key("title"), .equal, .constant("a")))),
-                "differs within a group"
+                "differ within a group"
             ),
             (make(["draft"]), "transient"),
             (make(["size"]), "name one of its elements"),

@@ -127,7 +127,7 @@ import Testing
         ("SUBQUERY(author, $a, $a.name == 'x').@count > 0", "SUBQUERY needs a key path"),
         ("SUBQUERY(tags.name, $n, $n == 'x').@count > 0", "SUBQUERY needs a key path"),
         ("SUBQUERY(tags, $t, $t.nme == 'x').@count > 0", "did you mean “name”?"),
-        ("SUBQUERY(tags, $t, $u.name == 'x').@count > 0", "The variable $u has no value"),
+        ("SUBQUERY(tags, $t, $u.name == 'x').@count > 0", "The variable $u.name has no value"),
         ("SUBQUERY(tags, $t, $t.name == 'x') == nil", "write ANY, ALL or NONE before it"),
         ("TERNARY(year > 1, title, pages) == 'x'", "it gives text or a number"),
         ("length(title) == 'x'", "is a number; \"x\" is not a number"),
