@@ -140,8 +140,8 @@ public struct StoreMetadata: Sendable, Hashable {
         if names.isEmpty { return }
         throw QuireError(
             .incompatibleModel,
-            "“\(path)” was created with another version of the model, which differs in: "
-                + "\(names.joined(separator: ", ")); open it with the model it was created with.",
+            "“\(path)” was created with another version of the model (changed entities: "
+                + "\(names.joined(separator: ", "))); open it with the model it was created with.",
             entity: names.first, file: path)
     }
 

@@ -141,7 +141,7 @@ final class CommandShell {
     private func normal(_ output: String) -> String {
         output.replacing(folder.path + "/", with: "").replacing(Checkout.path, with: "$ROOT")
             .replacing(
-                #/(x-coredata:\/\/|"storeUUID": "|store SQLite |this one is )[0-9A-F-]{36}/#
+                #/(x-coredata:\/\/|"storeUUID": "|store SQLite |this store is )[0-9A-F-]{36}/#
             ) { "\($0.output.1)STORE-UUID" }
             .replacing(#/_EXTERNAL_DATA\/[0-9A-F-]{36}/#) { _ in "_EXTERNAL_DATA/UUID" }
             .replacing(#/[0-9]{8}T[0-9]{9}Z-[0-9A-F]{8}/#) { _ in "VERSION" }
