@@ -226,11 +226,12 @@ package final class TemporarySibling: Sendable {
         file.close()
     }
 
-    /// Another thread may be adding files.
+    /// Another thread may be adding files: it is given some seconds to notice that its folder is gone.
     static func removeWhileWritten(_ path: String, beneath root: String? = nil) {
-        for _ in 0..<1000 {
+        for attempt in 0..<5_000 {
             try? FileSystem.removeTree(path, beneath: root)
             if !FileSystem.exists(path, beneath: root) { return }
+            if attempt > 100 { usleep(1_000) }
         }
     }
 
