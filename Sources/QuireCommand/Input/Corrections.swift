@@ -105,7 +105,7 @@ enum Corrections {
             return "\(match.output.0) Did you mean '--\(meant)'?"
         }
         if let match = sentence.firstMatch(of: /^Unexpected argument '(?<word>[^']*)'\./),
-            names.contains("--columns")
+            names.contains("--columns"), !match.word.hasPrefix("-")
         {
             return ["asc", "desc"].contains(match.word.lowercased())
                 ? "\(match.output.0) --sort KEY is ascending, --sort -KEY descending."
