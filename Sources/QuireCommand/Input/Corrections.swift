@@ -1,5 +1,4 @@
 import ArgumentParser
-import Foundation
 import Quire
 
 /// Suggestions for mistaken command lines: the nearest command, the nearest file, and options by the names that they have in other

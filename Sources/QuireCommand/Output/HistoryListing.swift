@@ -1,5 +1,4 @@
 import Quire
-import QuireStore
 
 /// A transaction of a store's history, with those of its changes that are asked for.
 struct HistoryEntry {

@@ -1,6 +1,4 @@
-import Dispatch
 import Foundation
-import Glibc
 import Quire
 
 /// A progress bar on the terminal, for work that takes long; nothing in a pipe or a file.

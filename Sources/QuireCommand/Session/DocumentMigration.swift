@@ -1,4 +1,3 @@
-import Foundation
 import Quire
 import QuireDocuments
 import QuireSQLite

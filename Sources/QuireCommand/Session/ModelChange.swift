@@ -1,7 +1,6 @@
 import ArgumentParser
 import Foundation
 import Quire
-import QuireDocuments
 
 /// The options of commands that change the model of a document.
 struct ModelChangeOptions: ParsableArguments {
@@ -99,5 +98,32 @@ struct ModelChange {
             lines.append("As it was: \(isPackage ? "version " : "")\(backup)")
         }
         return lines
+    }
+}
+
+// MARK: - Questions
+
+/// Asks the user questions on the terminal.
+enum Confirmation {
+    /// Whether questions can be asked.
+    static var isPossible: Bool { isatty(STDIN_FILENO) == 1 && isatty(STDERR_FILENO) == 1 }
+
+    /// Asks a question that yes or no answers.
+    ///
+    /// - Parameter absent: The answer of an empty line.
+    static func ask(_ question: String, default absent: Bool) -> Bool {
+        while true {
+            Output.writeError(TerminalText.line("\(question) [\(absent ? "Y/n" : "y/N")] "))
+            guard let answer = readLine()?.trimmingCharacters(in: .whitespaces).lowercased() else {
+                Output.writeError("\n")
+                return false
+            }
+            switch answer {
+            case "": return absent
+            case "y", "yes": return true
+            case "n", "no": return false
+            default: continue
+            }
+        }
     }
 }

@@ -1,7 +1,6 @@
 import ArgumentParser
 import Foundation
 import Quire
-import QuireDocuments
 import QuireSQLite
 import QuireSync
 

@@ -2,7 +2,6 @@ import ArgumentParser
 import Foundation
 import Quire
 import QuireDocuments
-import QuireStore
 
 /// `quire diff PATH [SINCE]`
 struct DiffCommand: AsyncParsableCommand {

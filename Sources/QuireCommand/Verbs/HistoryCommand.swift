@@ -1,7 +1,6 @@
 import ArgumentParser
 import Foundation
 import Quire
-import QuireStore
 
 /// `quire history …`
 struct HistoryCommand: ParsableCommand {

@@ -1,7 +1,5 @@
 import ArgumentParser
-import Foundation
 import Quire
-import QuireDocuments
 import QuireSQLite
 
 /// `quire migrate DOCUMENT --model M …`

@@ -2,7 +2,6 @@ import ArgumentParser
 import Foundation
 import Quire
 import QuireDocuments
-import QuireSQLite
 
 /// `quire new PATH …`
 struct NewCommand: AsyncParsableCommand {

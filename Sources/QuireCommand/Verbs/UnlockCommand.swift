@@ -1,7 +1,5 @@
 import ArgumentParser
-import Foundation
 import Quire
-import QuireDocuments
 
 /// `quire unlock PATH…`
 struct UnlockCommand: AsyncParsableCommand {

@@ -2,7 +2,6 @@ import ArgumentParser
 import Foundation
 import Quire
 import QuireSQLite
-import QuireStore
 
 /// `quire watch PATH`
 struct WatchCommand: AsyncParsableCommand {
