@@ -268,10 +268,9 @@ enum CommandText {
     /// - Throws: `Failure`, with what shows where, if it is not UTF-8.
     static func string(_ bytes: Slice<UnsafeRawBufferPointer>, of name: String) throws -> String {
         if let text = String(validating: bytes, as: UTF8.self) { return text }
-        throw Failure(
-            sentence:
-                "\(name) is not valid UTF-8: “\(String(decoding: bytes, as: UTF8.self))”. If it is a file name, rename the file. Nothing was done.",
-            status: .usage)
+        throw Failure.usage(
+            "\(name) is not valid UTF-8: “\(String(decoding: bytes, as: UTF8.self))”. If it is a file name, rename the file. Nothing was done."
+        )
     }
 }
 

@@ -188,8 +188,8 @@ struct ModelMergeCommand: AsyncParsableCommand {
         let merged = try ManagedObjectModel.merging(models)
         try merged.write(to: output)
         let entities = merged.entities.map(\.name)
-        try Output.printResult(
-            json: opening.json, reportsChanges: true, levels: 2,
+        try opening.printResult(
+            levels: 2,
             [
                 "Merged \(Count.of(models.count, "model")) into \(output): "
                     + "\(Count.of(entities.count, "entity", "entities"))."

@@ -56,17 +56,15 @@ struct NewFromSource: ParsableArguments {
             return .rows(inferred, isInferred: true)
         }
         if path == "-" {
-            throw Failure(
-                sentence: "Specify the format of standard input with --format.", status: .usage)
+            throw Failure.usage("Specify the format of standard input with --format.")
         }
         if try DocumentPath.kind(of: path) == .store, DatabaseTables.isDatabase(path),
             try !DatabaseTables.isStore(path)
         {
             if model != nil {
-                throw Failure(
-                    sentence:
-                        "--model cannot be combined with a database of tables. Create the document with --model only, and import each table of “\(path)” with “quire import --table”.",
-                    status: .usage)
+                throw Failure.usage(
+                    "--model cannot be combined with a database of tables. Create the document with --model only, and import each table of “\(path)” with “quire import --table”."
+                )
             }
             return .rows(try DatabaseInference.infer(from: path), isInferred: true)
         }
@@ -84,10 +82,9 @@ struct NewFromSource: ParsableArguments {
             try entity.map { try layout.requireConcreteEntity(named: $0).name }
             ?? (concrete.contains(named) ? named : concrete.count == 1 ? concrete[0] : nil)
         guard let found else {
-            throw Failure(
-                sentence:
-                    "Specify the entity of the rows with --entity: \(concrete.joined(separator: ", ")).",
-                status: .usage)
+            throw Failure.usage(
+                "Specify the entity of the rows with --entity: \(concrete.joined(separator: ", "))."
+            )
         }
         var result = InferredImport(model: model)
         result.passes = [

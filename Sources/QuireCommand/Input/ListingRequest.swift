@@ -225,13 +225,12 @@ struct QueryArguments: ParsableArguments {
         }
         guard let name = entity else {
             let names = layout.entities.map(\.name).sorted().joined(separator: ", ")
-            throw Failure(sentence: "Specify an entity: \(names).", status: .usage)
+            throw Failure.usage("Specify an entity: \(names).")
         }
         if let match = name.wholeMatch(of: /(?:.*\/)?(?<entity>\w+)\/p\d+/) {
-            throw Failure(
-                sentence:
-                    "“\(name)” is an object, not an entity; write \(match.entity) --where 'SELF == \"\(name)\"'.",
-                status: .usage)
+            throw Failure.usage(
+                "“\(name)” is an object, not an entity; write \(match.entity) --where 'SELF == \"\(name)\"'."
+            )
         }
         let entity = try layout.requireEntity(named: name)
         let request = FetchRequest(entity.name, predicate: try filter.predicate)

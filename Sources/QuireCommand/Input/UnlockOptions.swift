@@ -4,7 +4,7 @@ public import Quire
 import QuireDocuments
 
 /// The options of commands that open documents, stores or models, and report in words or as JSON.
-struct OpeningOptions: ParsableArguments {
+struct OpeningOptions: ParsableArguments, ResultPrinting {
     @Flag(help: "Print JSON.")
     var json = false
 
@@ -291,10 +291,9 @@ struct NewKeyOptions: ParsableArguments {
     func slots() throws -> (slots: [NewSlot], words: String?) {
         try checkOutsideDocuments()
         if unlock.recoveryKeyDescriptor != nil {
-            throw Failure(
-                sentence:
-                    "--recovery-key-fd reads an existing recovery key; use --recovery-key to create one.",
-                status: .usage)
+            throw Failure.usage(
+                "--recovery-key-fd reads an existing recovery key; use --recovery-key to create one."
+            )
         }
         if makeKeyFile, let keyFile = unlock.keyFile {
             try ProtectionDomain.makeKeyFile(at: keyFile)
@@ -306,10 +305,9 @@ struct NewKeyOptions: ParsableArguments {
             slots.append(NewSlot(credential))
         } else if !recoveryKey {
             guard let passphrase = try SecretLine.askForNew("passphrase", "New passphrase: ") else {
-                throw Failure(
-                    sentence:
-                        "Specify a key: --key-file FILE, with --make-key-file to create it, --passphrase-fd N or --recovery-key.",
-                    status: .usage)
+                throw Failure.usage(
+                    "Specify a key: --key-file FILE, with --make-key-file to create it, --passphrase-fd N or --recovery-key."
+                )
             }
             slots.append(NewSlot(.passphrase(passphrase)))
         }
@@ -365,8 +363,7 @@ enum SecretLine {
     }
 
     private static func failure(_ name: String, _ what: String) -> Failure {
-        Failure(
-            sentence: "\(name.prefix(1).uppercased())\(name.dropFirst()) \(what).", status: .usage)
+        Failure.usage("\(name.prefix(1).uppercased())\(name.dropFirst()) \(what).")
     }
 
     /// Reads one line, which may be empty.

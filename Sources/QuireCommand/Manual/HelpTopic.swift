@@ -1,4 +1,3 @@
-
 /// A text about more than one command: `quire help TOPIC`, and a page of the manual.
 struct HelpTopic: Sendable {
     /// The word that asks for it.

@@ -33,7 +33,7 @@ protocol PrintingOptions: ParsableArguments {
 }
 
 /// The option of a verb that prints a record or sentences.
-struct JSONOption: PrintingOptions {
+struct JSONOption: PrintingOptions, ResultPrinting {
     @Flag(help: "Print JSON.")
     var json = false
 

@@ -35,8 +35,8 @@ struct Reply {
     let print: @MainActor (Output) throws -> Void
 }
 
-/// The arguments that every verb has which works on a document.
-struct DocumentOptions: ParsableArguments {
+/// The options of commands that open a document, perhaps with a model from elsewhere.
+struct DocumentOptions: ParsableArguments, ResultPrinting {
     static let modelHelp = ArgumentHelp(
         "The model, if the store does not contain it; also another document or store that contains it.",
         valueName: "M.xcdatamodeld")
@@ -46,6 +46,8 @@ struct DocumentOptions: ParsableArguments {
 
     @Flag(help: "Print JSON.")
     var json = false
+
+    @OptionGroup(title: HelpText.keys) var unlock: UnlockOptions
 }
 
 /// A verb on the command line: `quire VERB PATH …`.

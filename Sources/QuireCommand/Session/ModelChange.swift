@@ -63,8 +63,8 @@ struct ModelChange {
             guard try isAllowed(plan.removals, asks) else { return }
             backup = try plan.run(allowingRemoval: !plan.removals.isEmpty)
         }
-        try Output.printResult(
-            json: json, reportsChanges: !isSame && !options.dryRun, levels: 2,
+        try options.opening.printResult(
+            reportsChanges: !isSame && !options.dryRun, levels: 2,
             lines(removals: plan.removals, backup: backup, isDone: !isSame && !options.dryRun)
         ) {
             .object([

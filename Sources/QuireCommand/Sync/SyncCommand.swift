@@ -112,8 +112,7 @@ struct SyncInitCommand: AsyncParsableCommand {
             return (try await document.syncStatus(), try document.objectCount(), result)
         }
         result.reportProblems()
-        try Output.printResult(
-            json: options.json, reportsChanges: true,
+        try options.printResult(
             [
                 "Created the \(encrypt ? "encrypted " : "")shared document “\(name)” in \(folder): \(Count.of(count, "object")), \(Count.of(result.sentCount, "file")) sent."
             ]
@@ -181,8 +180,7 @@ struct SyncJoinCommand: AsyncParsableCommand {
             }
         joined.result.reportProblems()
         let made = isNew ? "Created \(path) as a replica" : "\(path) is a replica"
-        try Output.printResult(
-            json: options.json, reportsChanges: true,
+        try options.printResult(
             [
                 "\(made) of the shared document in \(folder): \(Count.of(joined.count, "object")); \(joined.result.text)."
             ]
@@ -314,8 +312,7 @@ struct SyncLeaveCommand: AsyncParsableCommand {
             return (status, count)
         }
         let hasUnsent = status.outgoingCount > 0 || status.hasNewChanges
-        try Output.printResult(
-            json: options.json, reportsChanges: true,
+        try options.printResult(
             [
                 "\(path) is a local document again and keeps its \(count == 1 ? "object" : "\(count) objects")."
                     + (everywhere ? " The shared document was removed from the folder." : "")
@@ -384,8 +381,7 @@ struct SyncIgnoreCommand: ParsableCommand {
             valueName: "EXTENSION"))
     var storeExtension: [String] = []
 
-    @Flag(help: "Print JSON.")
-    var json = false
+    @OptionGroup var printing: JSONOption
 
     func run() throws {
         let place = FolderTransport.place(of: folder)
@@ -400,7 +396,7 @@ struct SyncIgnoreCommand: ParsableCommand {
             added.isEmpty
             ? "\(file) already contains all patterns."
             : "Added \(Count.of(added.count, "pattern")) to \(file)."
-        try Output.printResult(json: json, reportsChanges: true, levels: 2, [sentence]) {
+        try printing.printResult(levels: 2, [sentence]) {
             .object(["file": .string(file), "added": .array(added.map { .string($0) })])
         }
     }

@@ -152,9 +152,7 @@ struct SetVerb: DocumentVerb {
         }
         guard topmost.count == 1 else {
             let names = topmost.map(\.name).joined(separator: " and ")
-            throw Failure(
-                sentence: "\(names) have \(listed); specify the entity before --where.",
-                status: .usage)
+            throw Failure.usage("\(names) have \(listed); specify the entity before --where.")
         }
         return entity
     }

@@ -37,10 +37,8 @@ struct CheckVerb: DocumentVerb {
             try report.print(output)
             try output.flush()
             if !report.isWhole {
-                throw Failure(
-                    sentence:
-                        "“\(document.path)” has \(Count.of(report.problemCount, "problem")).",
-                    status: .invalidData)
+                throw Failure.invalidData(
+                    "“\(document.path)” has \(Count.of(report.problemCount, "problem")).")
             }
         }
     }

@@ -24,12 +24,11 @@ struct CompactCommand: AsyncParsableCommand {
     var path: String
 
     @OptionGroup var options: DocumentOptions
-    @OptionGroup(title: HelpText.keys) var unlock: UnlockOptions
     @OptionGroup var wait: WaitOption
 
     @MainActor
     func run() async throws {
-        try unlock.unlock(path)
+        try options.unlock.unlock(path)
         let document = try await DocumentSession.open(
             path, modelPath: options.model, access: .write, waiting: wait)
         let storePath = document.store.path ?? path
@@ -49,7 +48,7 @@ struct CompactCommand: AsyncParsableCommand {
             : after < before
                 ? "Compacted \(path) from \(before) to \(after) bytes."
                 : "“\(path)” was already compact: \(after) bytes."
-        try Output.printResult(json: options.json, reportsChanges: true, levels: 0, [line]) {
+        try options.printResult(levels: 0, [line]) {
             .object([
                 "path": .string(path), "before": .integer(before), "after": .integer(after),
             ])

@@ -127,8 +127,7 @@ struct ContentAddCommand: AsyncParsableCommand {
         help: ArgumentHelp("The new name of a single file or folder.", valueName: "NAME"))
     var name: String?
 
-    @Flag(help: "Print JSON.")
-    var json = false
+    @OptionGroup var printing: JSONOption
 
     func validate() throws {
         if name != nil, files.count != 1 {
@@ -153,10 +152,8 @@ struct ContentAddCommand: AsyncParsableCommand {
         }
         try document.with(writing: true) { try $0.changeAdditionalContent(adding: sources) }
         let paths = sources.keys.sorted()
-        try Output.printResult(
-            json: json, reportsChanges: true, levels: 2,
-            paths.isEmpty
-                ? ["No files to add."] : paths.map { "Added \(FileName($0))." }
+        try printing.printResult(
+            levels: 2, paths.isEmpty ? ["No files to add."] : paths.map { "Added \(FileName($0))." }
         ) { .object(["added": .array(paths.map { .string(FileName($0).text) })]) }
     }
 
@@ -254,8 +251,7 @@ struct ContentRemoveCommand: AsyncParsableCommand {
     @Argument(help: ArgumentHelp("Files and folders.", valueName: "FILE"))
     var files: [String]
 
-    @Flag(help: "Print JSON.")
-    var json = false
+    @OptionGroup var printing: JSONOption
 
     func run() async throws {
         let removed = try document.with(writing: true) { package in
@@ -268,8 +264,8 @@ struct ContentRemoveCommand: AsyncParsableCommand {
             try package.changeAdditionalContent(removing: paths)
             return paths
         }
-        try Output.printResult(
-            json: json, reportsChanges: true, levels: 2, removed.map { "Removed \($0)." }
-        ) { .object(["removed": .array(removed.map { .string($0) })]) }
+        try printing.printResult(levels: 2, removed.map { "Removed \($0)." }) {
+            .object(["removed": .array(removed.map { .string($0) })])
+        }
     }
 }

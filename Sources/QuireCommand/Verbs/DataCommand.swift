@@ -71,10 +71,9 @@ struct DataGetVerb: DocumentVerb {
     @MainActor
     private func stream(_ data: ExternalData) async throws -> Reply {
         if isatty(STDOUT_FILENO) == 1 {
-            throw Failure(
-                sentence:
-                    "Binary data cannot be written to a terminal; specify a file with -o, or pipe the output.",
-                status: .usage)
+            throw Failure.usage(
+                "Binary data cannot be written to a terminal; specify a file with -o, or pipe the output."
+            )
         }
         for try await chunk in data.chunks() {
             try chunk.withUnsafeBytes(Output.write)

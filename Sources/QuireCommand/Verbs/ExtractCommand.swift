@@ -4,7 +4,7 @@ import Quire
 import QuireDocuments
 
 /// `quire extract ARCHIVE PATH`
-struct ExtractCommand: AsyncParsableCommand {
+struct ExtractCommand: AsyncParsableCommand, ResultPrinting {
     static let configuration = CommandConfiguration(
         commandName: "extract",
         abstract: "Unpacks an archive into a document package.",
@@ -83,17 +83,14 @@ struct ExtractCommand: AsyncParsableCommand {
         let info = try await DocumentInfo(of: document)
         try await document.close()
         let objects = info.entities.reduce(0) { $0 + $1.count }
-        try Output.printResult(
-            json: json, reportsChanges: true, levels: 2,
-            ["Extracted \(source) to \(path): \(Count.of(objects, "object"))."]
+        try printResult(
+            levels: 2, ["Extracted \(source) to \(path): \(Count.of(objects, "object"))."]
         ) { .object(info.members) }
     }
 
     private func reportLocked() throws {
         let protection = try DocumentPackage.fileProtection(at: path)
-        try Output.printResult(
-            json: json, reportsChanges: true, ["Extracted \(source) to \(path)."]
-        ) {
+        try printResult(["Extracted \(source) to \(path)."]) {
             .object([
                 "path": .string(path), "kind": .string("package"),
                 "protection": ProtectionListing.json(protection, isLocked: true),

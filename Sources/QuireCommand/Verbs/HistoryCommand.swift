@@ -80,7 +80,6 @@ struct HistoryPurgeCommand: AsyncParsableCommand {
     var dryRun = false
 
     @OptionGroup var options: DocumentOptions
-    @OptionGroup(title: HelpText.keys) var unlock: UnlockOptions
     @OptionGroup var wait: WaitOption
 
     func validate() throws {
@@ -106,7 +105,7 @@ struct HistoryPurgeCommand: AsyncParsableCommand {
 
     @MainActor
     func run() async throws {
-        try unlock.unlock(path)
+        try options.unlock.unlock(path)
         let document = try await DocumentSession.open(
             path, modelPath: options.model, access: dryRun ? .read : .write, waiting: wait)
         let (removed, kept) = try await document.closing {
@@ -119,8 +118,8 @@ struct HistoryPurgeCommand: AsyncParsableCommand {
             }
             return (removed, kept)
         }
-        try Output.printResult(
-            json: options.json, reportsChanges: !dryRun,
+        try options.printResult(
+            reportsChanges: !dryRun,
             [
                 "\(dryRun ? "Would remove" : "Removed") \(Count.of(removed, "transaction")); \(kept) \(kept == 1 ? "remains" : "remain")."
             ]

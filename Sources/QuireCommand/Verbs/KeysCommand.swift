@@ -88,10 +88,7 @@ struct KeysAddCommand: AsyncParsableCommand {
     @Option(help: ArgumentHelp("A label, which is readable without a key.", valueName: "L"))
     var label = ""
 
-    @OptionGroup(title: HelpText.keys) var unlock: UnlockOptions
-
-    @Flag(help: "Print JSON.")
-    var json = false
+    @OptionGroup var opening: OpeningOptions
 
     func validate() throws {
         let given = [
@@ -105,7 +102,9 @@ struct KeysAddCommand: AsyncParsableCommand {
         if makeKeyFile && newKeyFile == nil {
             throw ValidationError("Specify the path of the new key file with --new-key-file.")
         }
-        if let newPassphraseDescriptor, newPassphraseDescriptor == unlock.passphraseDescriptor {
+        if let newPassphraseDescriptor,
+            newPassphraseDescriptor == opening.unlock.passphraseDescriptor
+        {
             throw ValidationError(
                 "--passphrase-fd and --new-passphrase-fd must be different descriptors.")
         }
@@ -114,13 +113,13 @@ struct KeysAddCommand: AsyncParsableCommand {
 
     func run() async throws {
         _ = try DocumentPath.kind(of: path)
-        let domain = try unlock.unlockedDomain(at: path)
+        let domain = try opening.unlock.unlockedDomain(at: path)
         let (credential, words) = try newCredential()
         let id = try domain.addSlot(credential, label: label)
         let lines = words.map { [ProtectionListing.wordsNote, $0] } ?? []
-        try Output.printResult(
-            json: json, reportsChanges: true, lines + ["Added the key \(id.uuidString) to \(path)."]
-        ) { .object(["id": .string(id.uuidString), "recoveryKey": JSONValue(words)]) }
+        try opening.printResult(lines + ["Added the key \(id.uuidString) to \(path)."]) {
+            .object(["id": .string(id.uuidString), "recoveryKey": JSONValue(words)])
+        }
     }
 
     private func newCredential() throws -> (KeybagCredential, words: String?) {
@@ -140,10 +139,9 @@ struct KeysAddCommand: AsyncParsableCommand {
         }
         guard let passphrase = try SecretLine.askForNew("passphrase", "New passphrase: ")
         else {
-            throw Failure(
-                sentence:
-                    "A passphrase cannot be asked for without a terminal; specify one with --new-passphrase-fd N.",
-                status: .usage)
+            throw Failure.usage(
+                "A passphrase cannot be asked for without a terminal; specify one with --new-passphrase-fd N."
+            )
         }
         return (.passphrase(passphrase), nil)
     }
@@ -161,14 +159,11 @@ struct KeysRemoveCommand: AsyncParsableCommand {
         help: ArgumentHelp("Its identifier, as listed, or the beginning of it.", valueName: "KEY"))
     var key: String
 
-    @OptionGroup(title: HelpText.keys) var unlock: UnlockOptions
-
-    @Flag(help: "Print JSON.")
-    var json = false
+    @OptionGroup var opening: OpeningOptions
 
     func run() async throws {
         _ = try DocumentPath.kind(of: path)
-        let domain = try unlock.unlockedDomain(at: path)
+        let domain = try opening.unlock.unlockedDomain(at: path)
         let prefix = key.uppercased()
         let meant = domain.slots.map(\.id).filter {
             !prefix.isEmpty && $0.uuidString.hasPrefix(prefix)
@@ -183,9 +178,9 @@ struct KeysRemoveCommand: AsyncParsableCommand {
             throw QuireError(.notFound, "“\(path)” has no key “\(key)”.", file: path)
         }
         try domain.removeSlot(id)
-        try Output.printResult(
-            json: json, reportsChanges: true, ["Removed the key \(id.uuidString) from \(path)."]
-        ) { .object(["removed": .string(id.uuidString)]) }
+        try opening.printResult(["Removed the key \(id.uuidString) from \(path)."]) {
+            .object(["removed": .string(id.uuidString)])
+        }
     }
 }
 
@@ -202,8 +197,7 @@ struct KeysMakeCommand: AsyncParsableCommand {
 
     @OptionGroup(title: HelpText.keys) var keys: NewKeyOptions
 
-    @Flag(help: "Print JSON.")
-    var json = false
+    @OptionGroup var printing: JSONOption
 
     func validate() throws {
         if keys.unlock.keybag != nil {
@@ -217,11 +211,11 @@ struct KeysMakeCommand: AsyncParsableCommand {
         // The document may replace or remove its files, and then nothing would open what belongs to the keybag.
         try DocumentPackage.checkOutside(path)
         let (slots, words) = try keys.slots()
-        if let words, !json { try ProtectionListing.printWords(words) }
+        if let words, !printing.json { try ProtectionListing.printWords(words) }
         try ProtectionDomain.setUp(at: path, slots: slots)
-        try Output.printResult(
-            json: json, reportsChanges: words == nil, ["Created the keybag \(path)."]
-        ) { .object(["path": .string(path), "recoveryKey": JSONValue(words)]) }
+        try printing.printResult(reportsChanges: words == nil, ["Created the keybag \(path)."]) {
+            .object(["path": .string(path), "recoveryKey": JSONValue(words)])
+        }
     }
 }
 
@@ -268,7 +262,9 @@ enum ProtectionListing {
 
     /// Prints the words of a new recovery key, which may be the only key, before anything is sealed with it.
     static func printWords(_ words: String) throws {
-        try Output.printResult(json: false, reportsChanges: false, [wordsNote, words]) { .null }
+        let output = Output()
+        for line in [wordsNote, words] { try output.print(line) }
+        try output.flush()
     }
 
     /// The line printed before the words of a new recovery key.

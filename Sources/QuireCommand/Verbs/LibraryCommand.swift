@@ -34,18 +34,6 @@ struct LibraryCommand: AsyncParsableCommand {
         var library: DocumentLibrary { DocumentLibrary(folder: folder, isRecursive: recursive) }
     }
 
-    struct OutputOptions: ParsableArguments {
-        @Flag(help: "Print JSON.")
-        var json = false
-
-        /// Prints that something has a path now.
-        func print(_ sentence: String, path: String) throws {
-            try Output.printResult(json: json, reportsChanges: true, [sentence]) {
-                .object(["path": .string(path)])
-            }
-        }
-    }
-
     struct List: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "Lists the documents without opening them.",
@@ -78,11 +66,11 @@ struct LibraryCommand: AsyncParsableCommand {
         var name: String
         @Option(help: ArgumentHelp("A template's name, or its folder.", valueName: "T"))
         var template: String
-        @OptionGroup var options: OutputOptions
+        @OptionGroup var options: JSONOption
 
         func run() async throws {
             let path = try await folder.library.create(named: name, from: .named(template))
-            try options.print("Created \(path).", path: path)
+            try options.printResult("Created \(path).", path: path)
         }
     }
 
@@ -100,13 +88,13 @@ struct LibraryCommand: AsyncParsableCommand {
         var path: String
         @Argument(help: ArgumentHelp("The new name, without .quire.", valueName: "NAME"))
         var name: String
-        @OptionGroup var options: OutputOptions
+        @OptionGroup var options: JSONOption
         @OptionGroup var wait: WaitOption
 
         func run() async throws {
             let new = try await DocumentLibrary(ofDocument: path)
                 .rename(path, to: name, waiting: wait.lockWait(for: path))
-            try options.print("Renamed \(path) to \(new).", path: new)
+            try options.printResult("Renamed \(path) to \(new).", path: new)
         }
     }
 
@@ -122,13 +110,13 @@ struct LibraryCommand: AsyncParsableCommand {
         var path: String
         @Option(help: ArgumentHelp("The copy's name, without .quire.", valueName: "NAME"))
         var name: String?
-        @OptionGroup var options: OutputOptions
+        @OptionGroup var options: JSONOption
         @OptionGroup(title: HelpText.keys) var unlock: UnlockOptions
 
         func run() async throws {
             try unlock.unlock(path)
             let copy = try await DocumentLibrary(ofDocument: path).duplicate(path, named: name)
-            try options.print("Copied \(path) to \(copy).", path: copy)
+            try options.printResult("Copied \(path) to \(copy).", path: copy)
         }
     }
 
@@ -145,15 +133,15 @@ struct LibraryCommand: AsyncParsableCommand {
 
         @Argument(help: ArgumentHelp("The document.", valueName: "PATH"))
         var path: String
-        @OptionGroup var options: OutputOptions
+        @OptionGroup var options: JSONOption
         @OptionGroup var wait: WaitOption
 
         func run() async throws {
             let item = try await DocumentLibrary(ofDocument: path)
                 .trash(path, waiting: wait.lockWait(for: path))
-            try Output.printResult(
-                json: options.json, reportsChanges: true, ["Moved \(path) to the trash."]
-            ) { LibraryCommand.json(item, withDate: false) }
+            try options.printResult(["Moved \(path) to the trash."]) {
+                LibraryCommand.json(item, withDate: false)
+            }
         }
     }
 
@@ -198,7 +186,7 @@ struct LibraryCommand: AsyncParsableCommand {
 
         @Argument(help: ArgumentHelp("Its original path.", valueName: "PATH"))
         var path: String
-        @OptionGroup var options: OutputOptions
+        @OptionGroup var options: JSONOption
 
         func run() async throws {
             let wanted = URL(fileURLWithPath: path).standardizedFileURL.path
@@ -211,7 +199,7 @@ struct LibraryCommand: AsyncParsableCommand {
                     .notFound, "“\(path)” is not in the trash.", file: path)
             }
             let restored = try Trash().restore(item)
-            try options.print("Restored \(path) from the trash.", path: restored)
+            try options.printResult("Restored \(path) from the trash.", path: restored)
         }
     }
 
@@ -225,7 +213,7 @@ struct LibraryCommand: AsyncParsableCommand {
                 """)
 
         @OptionGroup var folder: FolderOptions
-        @OptionGroup var options: OutputOptions
+        @OptionGroup var options: JSONOption
 
         func run() async throws {
             _ = try await folder.library.entries()  // Reports a missing folder.

@@ -107,10 +107,9 @@ struct MigrateCommand: AsyncParsableCommand {
     }
 
     private func versionsNeeded(_ option: String) -> Failure {
-        Failure(
-            sentence:
-                "\(option) requires all versions of the model, and “\(model)” is a single version; specify the .xcdatamodeld or .momd folder.",
-            status: .usage)
+        Failure.usage(
+            "\(option) requires all versions of the model, and “\(model)” is a single version; specify the .xcdatamodeld or .momd folder."
+        )
     }
 
     /// Whether a store has Core Data's version hashes, and a migration gives it others, which its app does not know.
@@ -138,9 +137,7 @@ struct MigrateCommand: AsyncParsableCommand {
 
     @MainActor
     private func report(_ result: Result) throws {
-        try Output.printResult(
-            json: opening.json, reportsChanges: !dryRun, levels: 4, lines(of: result)
-        ) {
+        try opening.printResult(reportsChanges: !dryRun, levels: 4, lines(of: result)) {
             .object([
                 "path": .string(path), "version": .string(result.name),
                 "dryRun": .boolean(dryRun), "steps": .array(result.steps.map(Self.json)),

@@ -55,8 +55,7 @@ struct ModelCheckCommand: AsyncParsableCommand {
         try print(all)
         let count = all.reduce(0) { $0 + $1.problems.count }
         if count > 0 {
-            throw Failure(
-                sentence: "“\(path)” has \(Count.of(count, "problem")).", status: .invalidData)
+            throw Failure.invalidData("“\(path)” has \(Count.of(count, "problem")).")
         }
     }
 
@@ -90,7 +89,7 @@ struct ModelCheckCommand: AsyncParsableCommand {
             return ["\(one.name)\(current): \(entities), \(verdict)."]
                 + one.problems.map { "  \($0)" } + one.warnings.map { "  Warning: \($0)" }
         }
-        try Output.printResult(json: opening.json, reportsChanges: false, levels: 2, lines) {
+        try opening.printResult(reportsChanges: false, levels: 2, lines) {
             .object([
                 "ok": .boolean(all.allSatisfy(\.problems.isEmpty)),
                 "versions": .array(

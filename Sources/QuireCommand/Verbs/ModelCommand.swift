@@ -68,10 +68,8 @@ struct ModelVerb: DocumentVerb {
         return Reply { output in
             let isDefault = try output.format == Defaults.current().format
             guard output.json || output.format == .table || isDefault else {
-                throw Failure(
-                    sentence:
-                        "A model is printed as text or JSON; other formats require --template.",
-                    status: .usage)
+                throw Failure.usage(
+                    "A model is printed as text or JSON; other formats require --template.")
             }
             try listing.print(output)
         }
@@ -107,8 +105,7 @@ struct ModelPrintCommand: AsyncParsableCommand {
     @Option(help: ArgumentHelp("This version instead of the current one.", valueName: "NAME"))
     var version: String?
 
-    @Flag(help: "Print JSON.")
-    var json = false
+    @OptionGroup var opening: OpeningOptions
 
     @Flag(help: "Print a Mermaid class diagram.")
     var mermaid = false
@@ -116,25 +113,23 @@ struct ModelPrintCommand: AsyncParsableCommand {
     @Flag(help: "Print a Graphviz diagram.")
     var dot = false
 
-    @OptionGroup(title: HelpText.keys) var unlock: UnlockOptions
-
     func validate() throws {
-        if [json, mermaid, dot].count(where: \.self) > 1 {
+        if [opening.json, mermaid, dot].count(where: \.self) > 1 {
             throw ValidationError("Specify only one of --json, --mermaid and --dot.")
         }
     }
 
     @MainActor
     func run() async throws {
-        let output = Output(json: json)
-        let source = try await ModelSource.read(path, version: version, unlock)
+        let output = Output(json: opening.json)
+        let source = try await ModelSource.read(path, version: version, opening.unlock)
         for remark in source.remarks.withoutRepeats { Output.report("Warning: \(remark)") }
         let layout = try source.model.layout()
         if mermaid {
             try ModelDiagram(layout, entity: entity).printMermaid(output)
         } else if dot {
             try ModelDiagram(layout, entity: entity).printDot(output)
-        } else if json {
+        } else if opening.json {
             try ModelListing(layout, entity: entity).print(output)
         } else {
             let name = try entity.map { try layout.requireEntity(named: $0).name }

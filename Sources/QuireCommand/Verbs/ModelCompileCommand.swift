@@ -51,9 +51,8 @@ struct ModelCompileCommand: AsyncParsableCommand {
         var count = 1
         if output.hasSuffix(".momd") {
             guard let versions = try ModelSource.versions(at: path) else {
-                throw Failure(
-                    sentence: "“\(path)” contains only one model; compile it to a .mom file.",
-                    status: .invalidData)
+                throw Failure.invalidData(
+                    "“\(path)” contains only one model; compile it to a .mom file.")
             }
             count = versions.names.count
             warnings = try versions.compile(to: output)
@@ -73,9 +72,8 @@ struct ModelCompileCommand: AsyncParsableCommand {
         }
         warnings = warnings.withoutRepeats
         for warning in warnings { Output.report("Warning: \(warning)") }
-        try Output.printResult(
-            json: opening.json, reportsChanges: true, levels: 2,
-            ["Created \(output) from \(path): \(Count.of(count, "version"))."]
+        try opening.printResult(
+            levels: 2, ["Created \(output) from \(path): \(Count.of(count, "version"))."]
         ) {
             .object([
                 "path": .string(output), "versions": .integer(Int64(count)),

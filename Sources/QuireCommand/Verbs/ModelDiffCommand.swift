@@ -44,8 +44,8 @@ struct ModelDiffCommand: AsyncParsableCommand {
         let before = try await ModelSource.read(old, version: from, opening.unlock)
         let after = try await ModelSource.read(new ?? old, version: to, opening.unlock)
         let difference = ModelDifference(from: before.model, to: after.model)
-        try Output.printResult(
-            json: opening.json, reportsChanges: false, levels: 2,
+        try opening.printResult(
+            reportsChanges: false, levels: 2,
             difference.changes.map(\.description) + [Self.verdict(difference)]
         ) { Self.json(difference) }
     }

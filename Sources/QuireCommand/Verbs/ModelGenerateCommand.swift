@@ -88,9 +88,8 @@ struct ModelGenerateCommand: AsyncParsableCommand {
         let summary =
             "Generated \(Count.of(plan.classes.count, "class", "classes")) from \(model): "
             + (counts.isEmpty ? "no files" : counts.joined(separator: ", ")) + "."
-        try Output.printResult(
-            json: opening.json, reportsChanges: true, levels: 2,
-            written.map { "\($0.path) \($0.status.rawValue)" } + [summary]
+        try opening.printResult(
+            levels: 2, written.map { "\($0.path) \($0.status.rawValue)" } + [summary]
         ) {
             .object([
                 "classes": .array(

@@ -51,8 +51,7 @@ struct NewCommand: AsyncParsableCommand {
 
     @OptionGroup(title: HelpText.keys) var keys: NewKeyOptions
 
-    @Flag(help: "Print JSON.")
-    var json = false
+    @OptionGroup var printing: JSONOption
 
     /// The type of a document of one file.
     private var fileType: ConvertCommand.FileType? {
@@ -130,10 +129,10 @@ struct NewCommand: AsyncParsableCommand {
             try ConvertCommand.converting(file, at: path) { try convert(file, model, $0) }
             try await report(path)
         case .rows(let rows, let isInferred):
-            if !json { for note in rows.notes { Output.report(note) } }
+            if !printing.json { for note in rows.notes { Output.report(note) } }
             _ = try rows.model.layout()
             if source.dryRun { return try show(rows.model, notes: rows.notes) }
-            if isInferred, !json { try show(rows.model, notes: []) }
+            if isInferred, !printing.json { try show(rows.model, notes: []) }
             if isInferred, !source.yes, Confirmation.isPossible,
                 !Confirmation.ask("Create \(self.path) with this model?", default: true)
             {
@@ -145,8 +144,8 @@ struct NewCommand: AsyncParsableCommand {
     }
 
     private func show(_ model: ManagedObjectModel, notes: [String]) throws {
-        let output = Output(json: json)
-        if json {
+        let output = Output(json: printing.json)
+        if printing.json {
             try output.print(
                 .object([
                     "model": .string(model.modelText()),
@@ -199,10 +198,9 @@ struct NewCommand: AsyncParsableCommand {
         _ file: StoreFile, _ model: ManagedObjectModel?, _ progress: @escaping (Progress) -> Void
     ) throws {
         if protection != .none {
-            throw Failure(
-                sentence:
-                    "A document created from a store keeps the protection of the store; change it afterwards with “quire protect”.",
-                status: .usage)
+            throw Failure.usage(
+                "A document created from a store keeps the protection of the store; change it afterwards with “quire protect”."
+            )
         }
         if let fileType {
             try DocumentPackage.checkOutside(path)
@@ -231,7 +229,7 @@ struct NewCommand: AsyncParsableCommand {
         result.storeOptions.fileProtection = protection
         result.storeOptions.protectionDomain = result.protectionDomain
         result.storeOptions.protectionSlots = result.protectionSlots
-        if let words = result.words, !json { try ProtectionListing.printWords(words) }
+        if let words = result.words, !printing.json { try ProtectionListing.printWords(words) }
         return result
     }
 
@@ -246,8 +244,8 @@ struct NewCommand: AsyncParsableCommand {
         try await made.close()
         let objects = info.entities.reduce(0) { $0 + $1.count }
         // A key that could not be printed is not passed over.
-        try Output.printResult(
-            json: json, reportsChanges: words == nil, levels: 2,
+        try printing.printResult(
+            reportsChanges: words == nil, levels: 2,
             [
                 "Created \(path) from \(origin): "
                     + "\(Count.of(info.entities.count, "entity", "entities")), "

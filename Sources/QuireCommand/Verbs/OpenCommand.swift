@@ -34,7 +34,6 @@ struct OpenCommand: AsyncParsableCommand {
     var autosave: Double?
 
     @OptionGroup var options: DocumentOptions
-    @OptionGroup(title: HelpText.keys) var unlock: UnlockOptions
     @OptionGroup var wait: WaitOption
 
     func validate() throws {
@@ -46,7 +45,7 @@ struct OpenCommand: AsyncParsableCommand {
     @MainActor
     func run() async throws {
         try Defaults.read(besideDocument: path)
-        try unlock.unlock(path)
+        try options.unlock.unlock(path)
         let isTerminal = isatty(STDIN_FILENO) == 1 && isatty(STDOUT_FILENO) == 1
         let session = try await InteractiveSession(json: options.json, isTerminal: isTerminal) {
             try await openDocument(isTerminal: isTerminal)

@@ -29,11 +29,10 @@ struct RepairCommand: AsyncParsableCommand {
     var noBackup = false
 
     @OptionGroup var options: DocumentOptions
-    @OptionGroup(title: HelpText.keys) var unlock: UnlockOptions
     @OptionGroup var wait: WaitOption
 
     func run() async throws {
-        try unlock.unlock(path)
+        try options.unlock.unlock(path)
         let model = try options.model.map(ModelSource.model)
         var repair = StoreRepair.Options()
         repair.isDryRun = dryRun
@@ -49,10 +48,9 @@ struct RepairCommand: AsyncParsableCommand {
         }
         try print(report)
         if !report.after.isWhole {
-            throw Failure(
-                sentence:
-                    "“\(path)” has \(Count.of(report.after.problemCount, "problem")) that cannot be repaired.",
-                status: .invalidData)
+            throw Failure.invalidData(
+                "“\(path)” has \(Count.of(report.after.problemCount, "problem")) that cannot be repaired."
+            )
         }
     }
 
@@ -62,7 +60,7 @@ struct RepairCommand: AsyncParsableCommand {
         lines += report.after.problems.map { "Not repaired: \($0.message)" }
         if let place = report.lostAndFound { lines.append("Lost and found: \(place)") }
         if let backup = report.backup { lines.append("As it was: \(backup)") }
-        try Output.printResult(json: options.json, reportsChanges: !dryRun, levels: 2, lines) {
+        try options.printResult(reportsChanges: !dryRun, levels: 2, lines) {
             .object([
                 "dryRun": .boolean(dryRun),
                 "actions": .array(report.actions.map { .string($0) }),
@@ -103,10 +101,9 @@ struct RecoverCommand: AsyncParsableCommand {
     var deleted = false
 
     @OptionGroup var options: DocumentOptions
-    @OptionGroup(title: HelpText.keys) var unlock: UnlockOptions
 
     func run() async throws {
-        try unlock.unlock(path)
+        try options.unlock.unlock(path)
         let model = try options.model.map(ModelSource.model)
         var recovery = StoreRecovery.Options()
         recovery.includesDeletedObjects = deleted
@@ -124,13 +121,11 @@ struct RecoverCommand: AsyncParsableCommand {
         for omission in report.omissions { Output.report(omission) }
         try print(report)
         if !report.problems.isEmpty {
-            throw Failure(
-                sentence: "“\(newPath)” has \(Count.of(report.problems.count, "problem")).",
-                status: .invalidData)
+            throw Failure.invalidData(
+                "“\(newPath)” has \(Count.of(report.problems.count, "problem")).")
         }
         if !report.isComplete {
-            throw Failure(
-                sentence: "Not everything in “\(path)” could be recovered.", status: .invalidData)
+            throw Failure.invalidData("Not everything in “\(path)” could be recovered.")
         }
     }
 
@@ -142,8 +137,8 @@ struct RecoverCommand: AsyncParsableCommand {
             }
         let verdict =
             "Recovered \(Count.of(report.objectCount, "object")) from \(path) into \(newPath)\(origin)."
-        try Output.printResult(
-            json: options.json, reportsChanges: true, levels: 2,
+        try options.printResult(
+            levels: 2,
             report.losses + report.problems.map { "Not repaired: \($0.message)" } + [verdict]
         ) {
             .object([

@@ -49,7 +49,7 @@ struct RevertCommand: AsyncParsableCommand {
             ?? (hadDraft
                 ? "Reverted \(path): its unsaved changes were discarded."
                 : "\(path) has no unsaved changes.")
-        try Output.printResult(json: opening.json, reportsChanges: true, levels: 0, [sentence]) {
+        try opening.printResult(levels: 0, [sentence]) {
             .object([
                 "path": .string(path), "droppedDraft": .boolean(hadDraft),
                 "revertedTo": JSONValue(to),

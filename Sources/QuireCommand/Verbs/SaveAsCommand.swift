@@ -42,9 +42,7 @@ struct SaveAsCommand: AsyncParsableCommand {
                 to: newPath, replacing: replace, keepingDamage: keepDamage,
                 waiting: wait.lockWait(for: newPath), progress: $0)
         }
-        try Output.printResult(
-            json: opening.json, reportsChanges: true, levels: 0, ["Saved \(path) as \(newPath)."]
-        ) { .object(["path": .string(newPath)]) }
+        try opening.printResult("Saved \(path) as \(newPath).", path: newPath, levels: 0)
     }
 }
 
@@ -74,11 +72,7 @@ struct DuplicateCommand: AsyncParsableCommand {
         let copy = try ProgressBar.showing("Duplicating \(path)", of: .bytes) {
             try package.duplicate(keepingDamage: keepDamage, progress: $0)
         }
-        try Output.printResult(
-            json: opening.json, reportsChanges: true, levels: 0, ["Created \(copy)."]
-        ) {
-            .object(["path": .string(copy)])
-        }
+        try opening.printResult("Created \(copy).", path: copy, levels: 0)
     }
 }
 

@@ -20,12 +20,11 @@ struct StatusCommand: AsyncParsableCommand {
     @Argument(help: ArgumentHelp("A document package.", valueName: "PATH"))
     var path: String
 
-    @Flag(help: "Print JSON.")
-    var json = false
+    @OptionGroup var printing: JSONOption
 
     func run() async throws {
         let status = try await Self.status(at: path)
-        try Output.printResult(json: json, reportsChanges: false, Self.lines(status)) {
+        try printing.printResult(reportsChanges: false, Self.lines(status)) {
             Self.json(status, path: path)
         }
     }

@@ -109,8 +109,7 @@ struct TemplatesMakeCommand: AsyncParsableCommand {
             Output.report(
                 "“\(template.path)” is not protected: anyone who can read it can read the objects.")
         }
-        try Output.printResult(
-            json: opening.json, reportsChanges: true,
+        try opening.printResult(
             ["Created the template \(template.name) from \(path): \(template.path)."]
         ) { template.json }
     }

@@ -23,10 +23,7 @@ struct UnlockCommand: AsyncParsableCommand {
     @Option(help: ArgumentHelp("Lock it again after this time.", valueName: "SECONDS"))
     var timeout: Int?
 
-    @OptionGroup(title: HelpText.keys) var unlock: UnlockOptions
-
-    @Flag(help: "Print JSON.")
-    var json = false
+    @OptionGroup var opening: OpeningOptions
 
     func validate() throws {
         if let timeout, !(1...Int(Int32.max)).contains(timeout) {
@@ -38,13 +35,11 @@ struct UnlockCommand: AsyncParsableCommand {
     func run() async throws {
         for path in paths {
             _ = try DocumentPath.kind(of: path)
-            try unlock.unlockedDomain(at: path).addToUserKeyring(
+            try opening.unlock.unlockedDomain(at: path).addToUserKeyring(
                 timeout: timeout.map { .seconds($0) })
         }
         let time = timeout.map { " for \($0) s" } ?? ""
-        try Output.printResult(
-            json: json, reportsChanges: true, paths.map { "Unlocked \($0)\(time)." }
-        ) {
+        try opening.printResult(paths.map { "Unlocked \($0)\(time)." }) {
             .object([
                 "unlocked": .array(paths.map { .string($0) }),
                 "timeout": timeout.map { .integer(Int64($0)) } ?? .null,
@@ -71,8 +66,7 @@ struct LockCommand: AsyncParsableCommand {
     @Argument(help: ArgumentHelp("Documents, stores or persons' keybags.", valueName: "PATH"))
     var paths: [String] = []
 
-    @Flag(help: "Print JSON.")
-    var json = false
+    @OptionGroup var printing: JSONOption
 
     func run() async throws {
         var count = 0
@@ -90,9 +84,8 @@ struct LockCommand: AsyncParsableCommand {
             }
         }
         if paths.isEmpty { count = try ProtectionDomain.removeAllFromUserKeyring() }
-        try Output.printResult(
-            json: json, reportsChanges: true,
-            ["Removed \(Count.of(count, "key")) from the user keyring."]
-        ) { .object(["removed": .integer(Int64(count))]) }
+        try printing.printResult(["Removed \(Count.of(count, "key")) from the user keyring."]) {
+            .object(["removed": .integer(Int64(count))])
+        }
     }
 }

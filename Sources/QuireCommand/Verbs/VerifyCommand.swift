@@ -38,8 +38,7 @@ struct VerifyCommand: AsyncParsableCommand {
             "Required signer; any listed signer by default.", valueName: "IDENTITY"))
     var signer: String?
 
-    @Flag(help: "Print JSON.")
-    var json = false
+    @OptionGroup var printing: JSONOption
 
     func validate() throws {
         if signer != nil && allowedSigners == nil {
@@ -60,8 +59,8 @@ struct VerifyCommand: AsyncParsableCommand {
         }
         let files = Count.of(verified.files, "file")
         let bytes = Count.of(Int(verified.bytes), "byte")
-        try Output.printResult(
-            json: json, reportsChanges: false,
+        try printing.printResult(
+            reportsChanges: false,
             ["Verified \(source): \(files), \(bytes).", description(of: verified.signer)]
         ) {
             .object([

@@ -210,9 +210,7 @@ struct VersionsKeepCommand: AsyncParsableCommand {
             before.contains(version.id)
             ? "Nothing has changed since version \(version.id)."
             : "Kept version \(version.id): \(Count.of(Int(version.addedSize), "byte")) added."
-        try Output.printResult(
-            json: printing.json, reportsChanges: true, levels: 0, [sentence]
-        ) { version.json }
+        try printing.printResult(levels: 0, [sentence]) { version.json }
     }
 }
 
@@ -273,9 +271,7 @@ struct VersionsShowCommand: AsyncParsableCommand {
             lines += [""] + table.lines
         }
         if let to { lines += ["", "Created \(to) from it."] }
-        try Output.printResult(
-            json: printing.json, reportsChanges: to != nil, levels: 2, lines
-        ) {
+        try printing.printResult(reportsChanges: to != nil, levels: 2, lines) {
             .object([
                 "version": version.json, "path": JSONValue(to),
                 "entities": .array(
@@ -373,9 +369,8 @@ struct VersionsRestoreCommand: AsyncParsableCommand {
                 )
             }
         }
-        try Output.printResult(
-            json: printing.json, reportsChanges: true, levels: 0,
-            ["Restored version \(version.id) of \(document.path)."]
+        try printing.printResult(
+            levels: 0, ["Restored version \(version.id) of \(document.path)."]
         ) { .object(["restored": .string(version.id)]) }
     }
 }

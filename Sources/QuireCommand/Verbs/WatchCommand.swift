@@ -52,7 +52,6 @@ struct WatchCommand: AsyncParsableCommand {
     var entity: String?
 
     @OptionGroup var options: DocumentOptions
-    @OptionGroup(title: HelpText.keys) var unlock: UnlockOptions
 
     func validate() throws {
         if let count, count < 1 { throw ValidationError("--count must be at least 1.") }
@@ -61,7 +60,7 @@ struct WatchCommand: AsyncParsableCommand {
 
     @MainActor
     func run() async throws {
-        try unlock.unlock(path)
+        try options.unlock.unlock(path)
         if try DocumentPath.kind(of: path) == .store, try StoreFile(at: path).type != .sqlite {
             throw unsupported
         }
