@@ -140,14 +140,12 @@ struct UnlockOptions: ParsableArguments {
         throw StoreProtection.lockedError(keybag, domain)
     }
 
-    /// Unlocks protected documents and stores before they are opened: with the given key, a key in the user keyring, or a
-    /// passphrase that is asked for on the terminal. Without any of these they stay locked, and opening them fails.
+    /// Unlocks a document or a store, if it is protected, before it is opened: with the given key, a key in the user keyring, or a
+    /// passphrase that is asked for on the terminal. Without any of these it stays locked, and opening it fails.
     ///
     /// - Throws: `QuireError` with code `wrongKey` if it opens no slot, or what reading the key or the keybag throws.
-    func unlock(_ paths: [String]) throws {
-        for path in paths {
-            if let domain = try Self.domain(at: path) { try unlock(domain, of: path) }
-        }
+    func unlock(_ path: String) throws {
+        if let domain = try Self.domain(at: path) { try unlock(domain, of: path) }
     }
 
     /// Opens the document in an archive for reading.
@@ -212,9 +210,6 @@ struct UnlockOptions: ParsableArguments {
             file: path)
     }
 
-    /// Unlocks the protected items at paths, as above.
-    func unlock(_ paths: String...) throws { try unlock(paths) }
-
     /// Unlocks a domain with the passphrase that was typed for another, or asks for one at a terminal.
     private static func askToUnlock(_ domain: ProtectionDomain, of path: String) throws {
         if let known = known.withLock({ $0 }) {
@@ -235,18 +230,18 @@ struct UnlockOptions: ParsableArguments {
     /// - Throws: As ``unlock(_:)``, and `QuireError` with code `protectionUnavailable` if it is not protected,
     ///   `protectedDataUnavailable` if it is still locked.
     func unlockedDomain(at path: String) throws -> ProtectionDomain {
-        guard let domain = try Self.domain(at: path) else {
-            try Self.checkIsNotSealed(path)
-            throw Self.notProtectedError(path)
-        }
-        try unlock(path)
+        let domain = try Self.requiredDomain(at: path)
+        try unlock(domain, of: path)
         if domain.isUnlocked { return domain }
         throw StoreProtection.lockedError(path, domain)
     }
 
-    /// The error of what has no keys.
-    static func notProtectedError(_ path: String) -> QuireError {
-        QuireError(
+    /// The domain of something that must exist and be protected.
+    static func requiredDomain(at path: String) throws -> ProtectionDomain {
+        _ = try DocumentPath.kind(of: path)
+        if let domain = try domain(at: path) { return domain }
+        try checkIsNotSealed(path)
+        throw QuireError(
             .protectionUnavailable,
             "“\(path)” is not protected, so it has no keys; protect it with “quire protect”.",
             file: path)

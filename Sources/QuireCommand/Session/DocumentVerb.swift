@@ -14,7 +14,7 @@ protocol DocumentVerb: ParsableArguments {
     static var abstract: String { get }
     /// More about it, with examples of the command line.
     static var discussion: String { get }
-    /// Whether it only reads.
+    /// The access that it needs; by default it only reads.
     static var access: DocumentSession.Access { get }
     /// The options for the form of its output: ``RowOptions`` if it prints rows.
     associatedtype Printing: PrintingOptions = JSONOption
@@ -28,6 +28,7 @@ protocol DocumentVerb: ParsableArguments {
 
 extension DocumentVerb {
     static var commandName: String { name }
+    static var access: DocumentSession.Access { .read }
 }
 
 /// The output of a verb that succeeded. It is made late, because saving gives new objects their identifiers.

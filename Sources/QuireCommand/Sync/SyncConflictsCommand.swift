@@ -122,13 +122,12 @@ struct SyncConflictsCommand: AsyncParsableCommand {
             _ = try await document.syncStatus()
             return try await document.replica().conflicts()
         }
-        try printing.print { output in
-            var rows = RowOutput(
-                SyncConflict.columns,
+        try printing.print {
+            try $0.printRows(
+                of: conflicts, SyncConflict.columns,
                 members: ["number", "id", "entity", "property", "kind", "lost", "kept", "date"],
-                ifEmpty: "No conflicts.", to: output)
-            for conflict in conflicts { try rows.add(conflict.texts, conflict.json) }
-            try rows.finish()
+                ifEmpty: "No conflicts."
+            ) { ($0.texts, $0.json) }
         }
     }
 }

@@ -20,7 +20,6 @@ struct CheckVerb: DocumentVerb {
           quire check Library.quire
           quire check Library.quire --json
         """
-    static let access = DocumentSession.Access.read
 
     @OptionGroup var color: ColorOption
 

@@ -92,17 +92,27 @@ struct ContentListCommand: AsyncParsableCommand {
             try file.map { try ContentDocument.files($0, in: package) }
                 ?? package.additionalContent()
         }
-        try printing.print { output in
-            var rows = RowOutput(
-                [("file", .left), ("bytes", .right)], members: ["path", "bytes"],
-                ifEmpty: "No additional content.", to: output)
-            for file in files {
-                try rows.add(
-                    [file.path, "\(file.size)"],
-                    .object(["path": .string(file.path), "bytes": .integer(file.size)]))
-            }
-            try rows.finish()
+        try printing.print {
+            try $0.printRows(
+                of: files, [("file", .left), ("bytes", .right)], members: ["path", "bytes"],
+                ifEmpty: "No additional content."
+            ) { ([$0.path, "\($0.size)"], ContentFile.json($0)) }
         }
+    }
+}
+
+/// A file of additional content, as commands print it.
+enum ContentFile {
+    static func json(_ file: (path: String, size: Int64)) -> JSONValue {
+        .object(["path": .string(file.path), "bytes": .integer(file.size)])
+    }
+
+    /// A table of files after an empty line; nothing without files.
+    static func lines(_ files: [(path: String, size: Int64)]) -> [String] {
+        if files.isEmpty { return [] }
+        let rows = files.map { [$0.path, "\($0.size)"] }
+        return [""]
+            + TextTable([("additional content", .left), ("bytes", .right)], rows: rows).lines
     }
 }
 

@@ -16,7 +16,6 @@ struct DumpVerb: DocumentVerb {
           quire dump Library.quire > library.json
           diff <(quire dump A.quire) <(quire dump B.quire)
         """
-    static let access = DocumentSession.Access.read
 
     @MainActor
     func run(on document: DocumentSession) async throws -> Reply {

@@ -29,7 +29,6 @@ struct FetchVerb: DocumentVerb {
         --group-by author.name --having 'n > 1' --sort -n
           quire fetch Library.quire --template booksBy --set 'NAME=Jane Austen' --sort year
         """
-    static let access = DocumentSession.Access.read
     typealias Printing = RowOptions
 
     @OptionGroup var query: QueryArguments
@@ -70,7 +69,6 @@ struct ExplainVerb: DocumentVerb {
           quire explain Library.quire Book --where 'author.name == "Jane Austen"' --sort year
           quire explain Library.quire Book --columns 'count(*) AS n' --group-by year --json
         """
-    static let access = DocumentSession.Access.read
 
     @OptionGroup var query: QueryArguments
 

@@ -42,14 +42,12 @@ struct KeysListCommand: AsyncParsableCommand {
         _ = try DocumentPath.kind(of: path)
         let domain = try UnlockOptions.domain(at: path)
         if domain == nil { try UnlockOptions.checkIsNotSealed(path) }
-        try printing.print { output in
-            var rows = RowOutput(
-                ProtectionListing.columns, members: ["id", "kind", "label", "created"],
-                ifEmpty: domain == nil ? "\(path) is not protected." : nil, to: output)
-            for slot in domain?.slots ?? [] {
-                try rows.add(ProtectionListing.texts(slot), ProtectionListing.json(slot))
-            }
-            try rows.finish()
+        try printing.print {
+            try $0.printRows(
+                of: domain?.slots ?? [], ProtectionListing.columns,
+                members: ["id", "kind", "label", "created"],
+                ifEmpty: domain == nil ? "\(path) is not protected." : nil
+            ) { (ProtectionListing.texts($0), ProtectionListing.json($0)) }
         }
     }
 }
@@ -112,7 +110,6 @@ struct KeysAddCommand: AsyncParsableCommand {
     }
 
     func run() async throws {
-        _ = try DocumentPath.kind(of: path)
         let domain = try opening.unlock.unlockedDomain(at: path)
         let (credential, words) = try newCredential()
         let id = try domain.addSlot(credential, label: label)
@@ -162,7 +159,6 @@ struct KeysRemoveCommand: AsyncParsableCommand {
     @OptionGroup var opening: OpeningOptions
 
     func run() async throws {
-        _ = try DocumentPath.kind(of: path)
         let domain = try opening.unlock.unlockedDomain(at: path)
         let prefix = key.uppercased()
         let meant = domain.slots.map(\.id).filter {
@@ -255,9 +251,7 @@ enum ProtectionListing {
 
     /// Slots, one a line.
     static func table(_ slots: [ProtectionDomain.Slot]) -> TextTable {
-        var table = TextTable(columns)
-        table.rows = slots.map(texts)
-        return table
+        TextTable(columns, rows: slots.map(texts))
     }
 
     /// Prints the words of a new recovery key, which may be the only key, before anything is sealed with it.

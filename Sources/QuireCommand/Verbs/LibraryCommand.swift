@@ -162,14 +162,11 @@ struct LibraryCommand: AsyncParsableCommand {
 
         func run() async throws {
             let items = Trash().items(besides: folder)
-            try printing.print { output in
-                var rows = RowOutput(
-                    [("path", .left)], members: ["originalPath", "path", "deleted"], isList: true,
-                    to: output)
-                for item in items {
-                    try rows.add([item.originalPath], LibraryCommand.json(item, withDate: true))
-                }
-                try rows.finish()
+            try printing.print {
+                try $0.printRows(
+                    of: items, [("path", .left)], members: ["originalPath", "path", "deleted"],
+                    isList: true
+                ) { ([$0.originalPath], LibraryCommand.json($0, withDate: true)) }
             }
         }
     }

@@ -17,7 +17,6 @@ struct LogVerb: DocumentVerb {
           quire log Recipes.sqlite --entity Recipe --author app --since 2026-11-01T00:00:00Z
           quire log Recipes.sqlite --object Recipe/p12 --json
         """
-    static let access = DocumentSession.Access.read
     typealias Printing = RowOptions
 
     @Option(help: ArgumentHelp("The maximum number of transactions.", valueName: "N"))
@@ -73,9 +72,9 @@ struct LogVerb: DocumentVerb {
                 for entry in found { try entry.print(output) }
                 return
             }
-            var rows = RowOutput(columns, members: columns.map(\.name), to: output)
-            for entry in found { try rows.add(entry.texts, entry.json) }
-            try rows.finish()
+            try output.printRows(of: found, columns, members: columns.map(\.name)) {
+                ($0.texts, $0.json)
+            }
         }
     }
 }

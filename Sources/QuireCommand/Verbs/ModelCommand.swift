@@ -43,7 +43,6 @@ struct ModelVerb: DocumentVerb {
           quire model Library.quire Book --json
           quire model Library.quire --template booksBy --set 'NAME=Jane Austen' --sort year
         """
-    static let access = DocumentSession.Access.read
     typealias Printing = RowOptions
 
     @Argument(help: ArgumentHelp("Only this entity.", valueName: "ENTITY"))

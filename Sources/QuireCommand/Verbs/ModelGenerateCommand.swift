@@ -147,30 +147,24 @@ struct ModelTemplatesCommand: AsyncParsableCommand {
                 }
             }
             let written = try files.write(force: force)
-            return try printing.print { output in
-                var rows = RowOutput(
-                    [("path", .left), ("status", .left)], members: ["path", "status"],
-                    isList: true, to: output)
-                for file in written {
-                    try rows.add(
-                        [file.path, file.status.rawValue], ModelGenerateCommand.json(file))
-                }
-                try rows.finish()
+            return try printing.print {
+                try $0.printRows(
+                    of: written, [("path", .left), ("status", .left)],
+                    members: ["path", "status"], isList: true
+                ) { ([$0.path, $0.status.rawValue], ModelGenerateCommand.json($0)) }
             }
         }
-        try printing.print { output in
-            var rows = RowOutput(
-                [("name", .left), ("description", .left)],
-                members: ["name", "description", "files"], isList: true, to: output)
-            for template in ClassTemplate.builtIn {
-                try rows.add(
-                    [template.title, template.summary],
-                    .object([
-                        "name": .string(template.title), "description": .string(template.summary),
-                        "files": .array(template.sources.keys.sorted().map { .string($0) }),
-                    ]))
+        try printing.print {
+            try $0.printRows(
+                of: ClassTemplate.builtIn, [("name", .left), ("description", .left)],
+                members: ["name", "description", "files"], isList: true
+            ) {
+                let members: [String: JSONValue] = [
+                    "name": .string($0.title), "description": .string($0.summary),
+                    "files": .array($0.sources.keys.sorted().map { .string($0) }),
+                ]
+                return ([$0.title, $0.summary], .object(members))
             }
-            try rows.finish()
         }
     }
 }

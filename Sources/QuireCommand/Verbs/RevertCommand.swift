@@ -29,7 +29,8 @@ struct RevertCommand: AsyncParsableCommand {
 
     @MainActor
     func run() async throws {
-        try opening.unlock.unlock([path] + (to.map { [$0] } ?? []))
+        try opening.unlock.unlock(path)
+        if let to { try opening.unlock.unlock(to) }
         let package = try DocumentPackage.open(at: path, waiting: wait.lockWait(for: path))
         let hadDraft = try package.hasDraft()
         do {

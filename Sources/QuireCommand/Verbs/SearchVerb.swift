@@ -17,7 +17,6 @@ struct SearchVerb: DocumentVerb {
           quire search Library.quire 'house of' --entity Book --limit 5
           quire search Library.quire --json -- --flag
         """
-    static let access = DocumentSession.Access.read
     typealias Printing = RowOptions
 
     @Argument(help: ArgumentHelp("The text to find.", valueName: "TEXT"))

@@ -19,7 +19,6 @@ struct ShowVerb: DocumentVerb {
           quire show Library.quire Book/p7
           quire show Library.quire Author/p1 Author/p2 --json
         """
-    static let access = DocumentSession.Access.read
 
     @Argument(help: ArgumentHelp("Objects, by their identifiers or URIs.", valueName: "ID"))
     var ids: [String]

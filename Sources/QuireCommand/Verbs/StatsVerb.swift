@@ -21,7 +21,6 @@ struct StatsVerb: DocumentVerb {
           quire stats Library.quire --only largest --csv
           quire stats Library.quire --json
         """
-    static let access = DocumentSession.Access.read
     typealias Printing = RowOptions
 
     @Option(help: ArgumentHelp("Print only this part.", valueName: "PART"))
@@ -184,50 +183,39 @@ struct StatisticsListing {
     }
 
     private func printEntities(_ output: Output) throws {
-        var rows = RowOutput(
+        try output.printRows(
+            of: statistics.entities,
             [
                 ("entity", .left), ("objects", .right), ("bytes", .right), ("external", .right),
                 ("database", .right),
-            ],
-            members: ["entity", "objects", "bytes", "external", "database"],
-            ifEmpty: "No entities.", to: output)
-        for use in statistics.entities {
-            try rows.add(
-                [
-                    use.entity.name, "\(use.objects)", "\(use.bytes)", "\(use.external)",
-                    use.database.map { "\($0)" } ?? "",
-                ], Self.json(use))
+            ], members: ["entity", "objects", "bytes", "external", "database"],
+            ifEmpty: "No entities."
+        ) {
+            let database = $0.database.map { "\($0)" } ?? ""
+            return (
+                [$0.entity.name, "\($0.objects)", "\($0.bytes)", "\($0.external)", database],
+                Self.json($0)
+            )
         }
-        try rows.finish()
     }
 
     private func printEmpty(_ output: Output) throws {
-        var rows = RowOutput(
+        try output.printRows(
+            of: statistics.empty,
             [("entity", .left), ("key", .left), ("empty", .right), ("objects", .right)],
-            members: ["entity", "key", "empty", "objects"], ifEmpty: "No empty values.",
-            to: output)
-        for attribute in statistics.empty {
-            try rows.add(
-                [
-                    attribute.entity, attribute.key, "\(attribute.empty)", "\(attribute.objects)",
-                ], Self.json(attribute))
-        }
-        try rows.finish()
+            members: ["entity", "key", "empty", "objects"], ifEmpty: "No empty values."
+        ) { ([$0.entity, $0.key, "\($0.empty)", "\($0.objects)"], Self.json($0)) }
     }
 
     private func printLargest(_ output: Output) throws {
-        var rows = RowOutput(
+        try output.printRows(
+            of: statistics.largest,
             [("id", .left), ("key", .left), ("bytes", .right), ("", .left)],
-            members: ["id", "entity", "key", "bytes", "external"], ifEmpty: "No values.",
-            to: output)
-        for value in statistics.largest {
-            try rows.add(
-                [
-                    value.id.shortDescription, value.key, "\(value.bytes)",
-                    value.isExternal ? "external" : "",
-                ], Self.json(value))
+            members: ["id", "entity", "key", "bytes", "external"], ifEmpty: "No values."
+        ) {
+            let place = $0.isExternal ? "external" : ""
+            return ([$0.id.shortDescription, $0.key, "\($0.bytes)", place], Self.json($0))
         }
-        try rows.finish()
     }
 
     private func printAll(_ output: Output) throws {

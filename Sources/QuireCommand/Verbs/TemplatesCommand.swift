@@ -34,14 +34,11 @@ struct TemplatesListCommand: AsyncParsableCommand {
     @MainActor
     func run() async throws {
         let templates = try DocumentTemplate.all()
-        try printing.print { output in
-            var rows = RowOutput(
-                [("name", .left), ("description", .left)],
-                members: ["name", "description", "path"], isList: true, to: output)
-            for template in templates {
-                try rows.add([template.name, template.summary], template.json)
-            }
-            try rows.finish()
+        try printing.print {
+            try $0.printRows(
+                of: templates, [("name", .left), ("description", .left)],
+                members: ["name", "description", "path"], isList: true
+            ) { ([$0.name, $0.summary], $0.json) }
         }
     }
 }

@@ -34,7 +34,6 @@ struct UnlockCommand: AsyncParsableCommand {
 
     func run() async throws {
         for path in paths {
-            _ = try DocumentPath.kind(of: path)
             try opening.unlock.unlockedDomain(at: path).addToUserKeyring(
                 timeout: timeout.map { .seconds($0) })
         }
@@ -71,11 +70,7 @@ struct LockCommand: AsyncParsableCommand {
     func run() async throws {
         var count = 0
         for path in paths {
-            _ = try DocumentPath.kind(of: path)
-            guard let domain = try UnlockOptions.domain(at: path) else {
-                try UnlockOptions.checkIsNotSealed(path)
-                throw UnlockOptions.notProtectedError(path)
-            }
+            let domain = try UnlockOptions.requiredDomain(at: path)
             if try domain.removeFromUserKeyring() { count += 1 }
             if try domain.unlockFromUserKeyring() {
                 Output.report(

@@ -111,7 +111,7 @@ extension DocumentVersion {
     /// The version as a command prints it.
     var json: JSONValue {
         var members: [String: JSONValue] = [
-            "id": .string(id), "date": .string(Self.text(date)), "name": JSONValue(name),
+            "id": .string(id), "date": PrintedDate.json(date), "name": JSONValue(name),
             "reason": .string(reason.rawValue), "size": .integer(size),
             "addedSize": .integer(addedSize), "problem": JSONValue(problem),
         ]
@@ -120,7 +120,7 @@ extension DocumentVersion {
             members["origin"] = .object([
                 "host": JSONValue(origin?.host), "process": JSONValue(origin?.process),
                 "path": JSONValue(origin?.path),
-                "date": JSONValue(origin?.date.map(Self.text)),
+                "date": PrintedDate.json(origin?.date),
             ])
         }
         return .object(members)
@@ -139,10 +139,6 @@ extension DocumentVersion {
         }
     }
 
-    /// A date in UTC.
-    static func text(_ date: Date) -> String {
-        date.formatted(.iso8601)
-    }
 }
 
 /// `quire versions list PATH`
@@ -158,22 +154,18 @@ struct VersionsListCommand: AsyncParsableCommand {
     func run() async throws {
         try Defaults.read(besideDocument: document.path)
         let versions = try document.versions()
-        try printing.print { output in
-            var rows = RowOutput(
+        try printing.print {
+            try $0.printRows(
+                of: versions,
                 [
                     ("version", .left), ("size", .right), ("added", .right), ("name", .left),
                     ("kept", .left),
                 ],
                 members: ["id", "date", "name", "reason", "size", "addedSize", "problem"],
-                ifEmpty: "No versions.", to: output)
-            for version in versions {
-                try rows.add(
-                    [
-                        version.id, "\(version.size)", "\(version.addedSize)",
-                        version.name ?? "", version.remark,
-                    ], version.json)
+                ifEmpty: "No versions."
+            ) {
+                (["\($0.id)", "\($0.size)", "\($0.addedSize)", $0.name ?? "", $0.remark], $0.json)
             }
-            try rows.finish()
         }
     }
 }
@@ -262,14 +254,9 @@ struct VersionsShowCommand: AsyncParsableCommand {
         let name = version.name.map { " “\($0)”" } ?? ""
         let remark = version.remark.isEmpty ? "" : " (\(version.remark))"
         var lines = ["Version \(version.id)\(name)\(remark)", ""]
-        var table = TextTable([("entity", .left), ("objects", .right)])
-        table.rows = counts.map { [$0.entity, "\($0.count)"] }
-        lines += table.lines
-        if !files.isEmpty {
-            var table = TextTable([("additional content", .left), ("bytes", .right)])
-            table.rows = files.map { [$0.path, "\($0.size)"] }
-            lines += [""] + table.lines
-        }
+        let rows = counts.map { [$0.entity, "\($0.count)"] }
+        lines += TextTable([("entity", .left), ("objects", .right)], rows: rows).lines
+        lines += ContentFile.lines(files)
         if let to { lines += ["", "Created \(to) from it."] }
         try printing.printResult(reportsChanges: to != nil, levels: 2, lines) {
             .object([
@@ -278,8 +265,7 @@ struct VersionsShowCommand: AsyncParsableCommand {
                     counts.map {
                         .object(["name": .string($0.entity), "count": .integer(Int64($0.count))])
                     }),
-                "additionalContent": .array(
-                    files.map { .object(["path": .string($0.path), "bytes": .integer($0.size)]) }),
+                "additionalContent": .array(files.map(ContentFile.json)),
             ])
         }
     }
