@@ -165,12 +165,8 @@ enum StandardStreams {
 
     /// The width of help: that of `COLUMNS` or of the terminal, if there is one.
     static var helpWidth: Int {
-        var size = winsize()
-        var width = getenv("COLUMNS").flatMap { Int(String(cString: $0)) }
-        if width == nil, ioctl(STDOUT_FILENO, UInt(TIOCGWINSZ), &size) == 0, size.ws_col > 0 {
-            width = Int(size.ws_col)
-        }
-        return max(width ?? 80, leastWidth)
+        let width = getenv("COLUMNS").flatMap { Int(String(cString: $0)) }
+        return max(width ?? ProgressTerminal.columns(of: STDOUT_FILENO) ?? 80, leastWidth)
     }
 
     /// Gives the parser a width that it can wrap help to, if the terminal or `COLUMNS` is narrower: it would stop the program.

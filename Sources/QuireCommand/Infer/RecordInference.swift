@@ -94,13 +94,7 @@ struct RecordInference {
     private func readTable(_ progress: Progress?) throws {
         let delimiter = delimiter ?? UInt8(ascii: format == .tsv ? "\t" : ",")
         var reader = try CSVReader(source.bytes(), file: source.path, delimiter: delimiter)
-        guard let header = try reader.next() else {
-            throw QuireError(
-                .invalidFormat,
-                "\(source.path), line 1: the line with the column names is missing.",
-                file: source.path, position: 1)
-        }
-        let members = try header.fields.map {
+        let members = try reader.header().fields.map {
             try member($0.text.trimmingCharacters(in: .whitespaces), of: root, line: 1)
         }
         while let row = try reader.next() {

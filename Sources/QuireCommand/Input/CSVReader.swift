@@ -42,6 +42,14 @@ struct CSVReader {
         try self.bytes.skipByteOrderMark()
     }
 
+    /// The first row, which names the columns.
+    ///
+    /// - Throws: As ``next()``, also if there is none.
+    mutating func header() throws -> Row {
+        if let row = try next() { return row }
+        throw error("the line with the column names is missing", line: 1)
+    }
+
     /// The next row; `nil` after the last. Empty lines at the end are left out.
     ///
     /// - Throws: `QuireError` with code `invalidFormat`, which says the line.

@@ -78,6 +78,12 @@ struct DocumentMigration {
         return options.copyPath
     }
 
+    /// What has been removed, and the backup, a sentence each.
+    func losses(backup: String?) -> [String] {
+        let lines = removals.isEmpty ? [] : ["Removed \(removals.list)."]
+        return lines + (backup.map { ["As it was: \(isPackage ? "version " : "")\($0)"] } ?? [])
+    }
+
     /// Whether the document has a model of the same hashes.
     var isDone: Bool {
         (try? SQLiteStore.steps(at: store, to: model, options))?.isEmpty == true

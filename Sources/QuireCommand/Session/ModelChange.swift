@@ -59,13 +59,13 @@ struct ModelChange {
             try output.flush()
         }
         var backup: String?
-        if !isSame, !options.dryRun {
+        let isMade = !isSame && !options.dryRun
+        if isMade {
             guard try isAllowed(plan.removals, asks) else { return }
             backup = try plan.run(allowingRemoval: !plan.removals.isEmpty)
         }
         try options.opening.printResult(
-            reportsChanges: !isSame && !options.dryRun, levels: 2,
-            lines(removals: plan.removals, backup: backup, isDone: !isSame && !options.dryRun)
+            reportsChanges: isMade, levels: 2, isMade ? plan.losses(backup: backup) : []
         ) {
             .object([
                 "path": .string(path), "dryRun": .boolean(options.dryRun),
@@ -88,16 +88,6 @@ struct ModelChange {
             .removalDenied,
             "The change would remove \(removals.list) from “\(path)”. Specify --yes to allow it.",
             file: path)
-    }
-
-    private func lines(removals: [MigrationRemoval], backup: String?, isDone: Bool) -> [String] {
-        guard isDone else { return [] }
-        var lines = removals.isEmpty ? [] : ["Removed \(removals.list)."]
-        if let backup {
-            let isPackage = (try? DocumentPath.kind(of: path)) == .package
-            lines.append("As it was: \(isPackage ? "version " : "")\(backup)")
-        }
-        return lines
     }
 }
 
