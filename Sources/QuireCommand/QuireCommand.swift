@@ -88,9 +88,7 @@ struct QuireCommand: AsyncParsableCommand {
             try CommandText.checkArguments()
             status = await run(Array(arguments.dropFirst()))
         } catch {
-            let failure = Failure(error, of: QuireCommand.self)
-            Output.report(failure.sentence, .red)
-            status = failure.status
+            status = report(error, of: [])
         }
         // If a signal is ending the process, it does.
         TerminationCleanup.uninterrupted { Foundation.exit(status.rawValue) }
@@ -149,9 +147,7 @@ extension QuireCommand {
         } catch is OutputClosed {
             return .success
         } catch {
-            let failure = Failure(error, of: QuireCommand.self)
-            Output.report(failure.sentence, .red)
-            return failure.status
+            return report(error, of: [])
         }
     }
 }

@@ -351,9 +351,10 @@ final class DocumentSession {
     /// The status.
     var status: DocumentStatus {
         DocumentStatus(
-            path: path, inserted: context.insertedObjects.count,
-            updated: context.updatedObjects.count,
-            deleted: context.deletedObjects.filter(\.hasChanges).count,
+            path: path,
+            changes: ChangeCounts(
+                inserted: context.insertedObjects.count, updated: context.updatedObjects.count,
+                deleted: context.deletedObjects.filter(\.hasChanges).count),
             hasUnsavedChanges: hasUnsavedChanges, canUndo: canUndo, canRedo: canRedo)
     }
 
@@ -402,6 +403,12 @@ final class DocumentSession {
 }
 
 extension PersistentStore {
+    /// The number of objects.
+    func objectCount() throws -> Int {
+        try layout.entities.filter { $0.number == $0.rootNumber }
+            .reduce(0) { try $0 + count(matching: FetchSpecification($1.name)) }
+    }
+
     /// Closes a store after everything has been saved. What fails then takes nothing back, and is only logged.
     func closeSaved() {
         do { try close() } catch {
@@ -437,9 +444,7 @@ final class SessionDocument: ManagedDocument {
 /// The status of an open document.
 struct DocumentStatus {
     var path: String
-    var inserted: Int
-    var updated: Int
-    var deleted: Int
+    var changes: ChangeCounts
     var hasUnsavedChanges: Bool
     var canUndo: Bool
     var canRedo: Bool
@@ -448,18 +453,16 @@ struct DocumentStatus {
         .object([
             "path": .string(path),
             "hasUnsavedChanges": .boolean(hasUnsavedChanges),
-            "inserted": .integer(Int64(inserted)),
-            "updated": .integer(Int64(updated)),
-            "deleted": .integer(Int64(deleted)),
+            "inserted": .integer(Int64(changes.inserted)),
+            "updated": .integer(Int64(changes.updated)),
+            "deleted": .integer(Int64(changes.deleted)),
             "canUndo": .boolean(canUndo),
             "canRedo": .boolean(canRedo),
         ])
     }
 
     /// The numbers of changed objects; empty if there are none.
-    var counts: String {
-        ChangeCounts(inserted: inserted, updated: updated, deleted: deleted).text
-    }
+    var counts: String { changes.text }
 
     var sentence: String {
         let changes =

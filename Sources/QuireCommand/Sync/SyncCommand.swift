@@ -109,7 +109,7 @@ struct SyncInitCommand: AsyncParsableCommand {
             try await excluding.apply(to: sync)
             try await sync.setTransportDescription(folder)
             let result = try await document.synchronize(sync)
-            return (try await document.syncStatus(), try document.objectCount(), result)
+            return (try await document.syncStatus(), try document.store.objectCount(), result)
         }
         result.reportProblems()
         try options.printResult(
@@ -225,7 +225,7 @@ struct SyncJoinCommand: AsyncParsableCommand {
             let status = try await document.syncStatus()
             try await sync.setTransportDescription(transport.path)
             let result = try await document.synchronize(sync)
-            return Joined(status: status, count: try document.objectCount(), result: result)
+            return Joined(status: status, count: try document.store.objectCount(), result: result)
         }
     }
 
@@ -298,7 +298,7 @@ struct SyncLeaveCommand: AsyncParsableCommand {
         let (status, count) = try await DocumentSession.use(path, .write, options.wait) {
             document in
             let status = try await document.syncStatus()
-            let count = try document.objectCount()
+            let count = try document.store.objectCount()
             if everywhere {
                 let transport = try FolderTransport.existing(await document.sharedFolder(nil))
                 try await document.replica(transport).removeSyncedContent()
@@ -329,12 +329,6 @@ struct SyncLeaveCommand: AsyncParsableCommand {
 }
 
 extension DocumentSession {
-    /// The number of objects.
-    func objectCount() throws -> Int {
-        try layout.entities.filter { $0.number == $0.rootNumber }
-            .reduce(0) { try $0 + store.count(matching: FetchSpecification($1.name)) }
-    }
-
     /// Throws if the document is protected.
     func checkProtection() throws {
         if let store = store as? SQLiteStore { try SyncContainer.checkProtection(of: store) }

@@ -152,15 +152,10 @@ extension FolderTransport {
         guard path.split(separator: "/").contains(where: { $0 == ".." || $0 == "." }) else {
             return path
         }
-        func resolved(_ path: String) -> String? {
-            guard let real = realpath(path, nil) else { return nil }
-            defer { free(real) }
-            return String(cString: real)
-        }
-        return resolved(path)
-            ?? resolved(FileSystem.folder(of: path)).map {
-                FileSystem.path($0, FileSystem.name(of: path))
-            } ?? path
+        let real = FileSystem.resolved(path)
+        if real != path { return real }
+        let folder = FileSystem.resolved(FileSystem.folder(of: path))
+        return FileSystem.path(folder, FileSystem.name(of: path))
     }
 
     /// Opens the folder of a document that is synchronized already.

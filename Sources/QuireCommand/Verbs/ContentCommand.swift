@@ -47,14 +47,8 @@ struct ContentDocument: ParsableArguments {
             package = try DocumentPackage.open(
                 at: path, readOnly: !writing, waiting: wait.lockWait(for: path))
         }
-        do {
-            let result = try body(package)
-            package.closeSaved()
-            return result
-        } catch {
-            try? package.close()
-            throw package.naming(path, in: error)
-        }
+        defer { package.closeSaved() }
+        do { return try body(package) } catch { throw package.naming(path, in: error) }
     }
 
     /// The files that a path means: the file, or those in the folder.

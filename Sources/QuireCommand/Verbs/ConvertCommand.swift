@@ -101,8 +101,7 @@ struct ConvertCommand: AsyncParsableCommand {
         try opening.unlock.unlock(newPath)
         let new = try StoreFile(at: newPath).open()
         defer { try? new.close() }
-        let count = try new.layout.entities.filter { $0.number == $0.rootNumber }
-            .reduce(0) { try $0 + new.count(matching: FetchSpecification($1.name)) }
+        let count = try new.objectCount()
         try opening.printResult(
             levels: 0,
             [

@@ -46,6 +46,13 @@ struct VersionsDocument: ParsableArguments {
         try DocumentVersion.named(text, among: versions(), of: path)
     }
 
+    /// Extracts a version, with a progress bar.
+    func checkOut(_ version: DocumentVersion) throws -> VersionCheckout {
+        try ProgressBar.showing("Reading version \(version.id)", of: .bytes) {
+            try DocumentPackage.checkOut(version.id, at: path, progress: $0)
+        }
+    }
+
     /// Opens the document for writing and closes it again.
     func writing<Result>(
         _ body: (DocumentPackage) throws -> (Result, DocumentPackage)
@@ -228,9 +235,7 @@ struct VersionsShowCommand: AsyncParsableCommand {
     func run() async throws {
         if let to { try DocumentPackage.checkOutside(to) }
         let version = try document.version(version)
-        let checkout = try ProgressBar.showing("Reading version \(version.id)", of: .bytes) {
-            try DocumentPackage.checkOut(version.id, at: document.path, progress: $0)
-        }
+        let checkout = try document.checkOut(version)
         defer { checkout.close() }
         try checkout.reporting { try show(version, of: checkout.path) }
     }
@@ -316,11 +321,8 @@ struct VersionsDiffCommand: AsyncParsableCommand {
     private func extracting(
         _ version: DocumentVersion, _ body: (ComparedState) throws -> Void
     ) throws {
-        let checkout = try ProgressBar.showing("Reading version \(version.id)", of: .bytes) {
-            try DocumentPackage.checkOut(version.id, at: document.path, progress: $0)
-        }
         try ComparedState.withVersion(
-            version, in: checkout, ofDocumentAt: document.path, body)
+            version, in: document.checkOut(version), ofDocumentAt: document.path, body)
     }
 }
 
