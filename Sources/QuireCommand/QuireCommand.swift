@@ -123,15 +123,12 @@ struct QuireCommand: AsyncParsableCommand {
                 // Help and the version are asked for, not errors.
                 return show(
                     HelpText.printed(
-                        fullMessage(for: error), for: arguments, of: QuireCommand.self,
-                        width: StandardStreams.helpWidth) + "\n")
+                        fullMessage(for: error), for: arguments, of: QuireCommand.self))
             }
             return report(error, of: arguments)
         }
     }
-}
 
-extension QuireCommand {
     /// Reports the failure of a command line.
     private static func report(_ error: any Error, of arguments: [String]) -> ExitStatus {
         let failure = Failure(error, of: QuireCommand.self)
@@ -187,32 +184,31 @@ enum StandardStreams {
 enum Interruption {
     /// Begins to handle the signals. To be called once, before anything is done.
     static func begin() {
+        handle {
+            if $0 == SIGINT, Pager.isShowing { return }
+            TerminationCleanup.end(by: $0)
+        }
+    }
+
+    private static func handle(_ body: @escaping @Sendable (Int32) -> Void) {
         // Not the main queue, which waits while a command works.
         let queue = DispatchQueue(label: "quire.interruption")
         for number in [SIGINT, SIGTERM, SIGHUP] {
-            TerminationCleanup.handle(number, on: queue) {
-                if number == SIGINT, Pager.isShowing { return }
-                TerminationCleanup.end(by: number)
-            }
+            TerminationCleanup.handle(number, on: queue) { body(number) }
         }
     }
 
     /// Has the signals cancel a task from now on. Another signal ends the command if the task has not ended it yet, as when
     /// its output is not read.
     static func cancel(_ task: Task<some Sendable, some Error>) {
-        let queue = DispatchQueue(label: "quire.interruption")
-        for number in [SIGINT, SIGTERM, SIGHUP] {
-            TerminationCleanup.handle(number, on: queue) {
-                if task.isCancelled { TerminationCleanup.end(by: number) }
-                task.cancel()
-            }
+        handle {
+            if task.isCancelled { TerminationCleanup.end(by: $0) }
+            task.cancel()
         }
     }
-}
 
-// MARK: - Interruption of a line
+    // MARK: - A line
 
-extension Interruption {
     private static let request = Lock(false)
 
     /// Whether Ctrl-C was pressed while the present line of a session runs.

@@ -42,15 +42,14 @@ struct UnlockOptions: ParsableArguments {
     /// Whether there is any of the options.
     var isGiven: Bool { givesKey || keybag != nil }
 
-    private var givesKey: Bool {
-        keyFile != nil || passphraseDescriptor != nil || recoveryKeyDescriptor != nil
+    private var givesKey: Bool { keyCount > 0 }
+
+    private var keyCount: Int {
+        [keyFile != nil, passphraseDescriptor != nil, recoveryKeyDescriptor != nil].count { $0 }
     }
 
     func validate() throws {
-        let given = [
-            keyFile != nil, passphraseDescriptor != nil, recoveryKeyDescriptor != nil,
-        ]
-        if given.count(where: \.self) > 1 {
+        if keyCount > 1 {
             throw ValidationError(
                 "Specify only one of --key-file, --passphrase-fd and --recovery-key-fd.")
         }

@@ -38,7 +38,7 @@ struct JSONOption: PrintingOptions, ResultPrinting {
     var json = false
 
     func print(
-        default format: RowFormat = .table, compact: Bool = false, reportsChanges: Bool,
+        default format: RowFormat, compact: Bool, reportsChanges: Bool,
         _ body: (Output) throws -> Void
     ) throws {
         let output = Output(

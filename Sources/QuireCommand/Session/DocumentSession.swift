@@ -249,7 +249,7 @@ final class DocumentSession {
     /// it is not a document.
     var loss: String? {
         guard document?.draftError != nil else { return nil }
-        let counts = status.counts
+        let counts = status.changes.text
         return "Unsaved changes to “\(path)” are lost\(counts.isEmpty ? "" : ": \(counts)")."
     }
 
@@ -367,8 +367,14 @@ final class DocumentSession {
 
     /// The number and size of the files of external data.
     func externalData() throws -> (files: Int, bytes: Int64) {
-        guard let store = store as? SQLiteStore else { return (0, 0) }
-        return try DocumentPath.externalData(ofStoreAt: store.storePath)
+        guard let path = (store as? SQLiteStore)?.storePath else { return (0, 0) }
+        let folder = FileSystem.path(StorePath.supportFolder(of: path), StorePath.externalData)
+        guard FileSystem.exists(folder) else { return (0, 0) }
+        let files = try FileSystem.names(in: folder)
+            .compactMap {
+                try FileSystem.informationWithoutFollowing(at: FileSystem.path(folder, $0))
+            }.filter { $0.kind == .regular }
+        return (files.count, files.reduce(0) { $0 + $1.size })
     }
 
     /// The problems of the package beside its store.
@@ -461,14 +467,12 @@ struct DocumentStatus {
         ])
     }
 
-    /// The numbers of changed objects; empty if there are none.
-    var counts: String { changes.text }
-
     var sentence: String {
-        let changes =
+        let counts = changes.text
+        let unsaved =
             !hasUnsavedChanges
             ? "No unsaved changes" : counts.isEmpty ? "Unsaved changes" : "Unsaved: \(counts)"
         let steps = [(canUndo, "undo"), (canRedo, "redo")].filter(\.0).map(\.1)
-        return changes + (steps.isEmpty ? "." : "; can \(steps.joined(separator: " and ")).")
+        return unsaved + (steps.isEmpty ? "." : "; can \(steps.joined(separator: " and ")).")
     }
 }

@@ -208,19 +208,4 @@ enum DocumentPath {
         }
         return isPlain ? path : "'" + path.replacing("'", with: "'\\''") + "'"
     }
-
-    /// The number and size of the files of external data that lie beside a store.
-    static func externalData(ofStoreAt path: String) throws -> (files: Int, bytes: Int64) {
-        let folder = FileSystem.path(StorePath.supportFolder(of: path), StorePath.externalData)
-        var result = (files: 0, bytes: Int64(0))
-        guard FileSystem.exists(folder) else { return result }
-        for name in try FileSystem.names(in: folder) {
-            let file = try FileSystem.informationWithoutFollowing(
-                at: FileSystem.path(folder, name))
-            guard let file, file.kind == .regular else { continue }
-            result.files += 1
-            result.bytes += file.size
-        }
-        return result
-    }
 }

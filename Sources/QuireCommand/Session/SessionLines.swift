@@ -139,11 +139,8 @@ struct HelpLine: ParsableCommand, SessionLine {
             throw Corrections.unknownCommand([word], after: SessionCommand.self)
                 ?? ValidationError("“\(word)” is not a command.")
         }
-        let width = StandardStreams.helpWidth
-        try session.printHelp(
-            HelpText.printed(
-                root.helpMessage(for: found, columns: width), for: [word], of: root, width: width)
-                + "\n")
+        let help = root.helpMessage(for: found, columns: StandardStreams.helpWidth)
+        try session.printHelp(HelpText.printed(help, for: [word], of: root))
     }
 
     private static func overview(of commands: [any ParsableCommand.Type]) -> String {

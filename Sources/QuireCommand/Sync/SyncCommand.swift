@@ -196,11 +196,7 @@ struct SyncJoinCommand: AsyncParsableCommand {
         }
     }
 
-    private struct Joined {
-        let status: SyncStatus
-        let count: Int
-        let result: SyncResult
-    }
+    private typealias Joined = (status: SyncStatus, count: Int, result: SyncResult)
 
     @MainActor
     private func joinExisting(_ transport: FolderTransport) async throws -> Joined {
@@ -225,7 +221,7 @@ struct SyncJoinCommand: AsyncParsableCommand {
             let status = try await document.syncStatus()
             try await sync.setTransportDescription(transport.path)
             let result = try await document.synchronize(sync)
-            return Joined(status: status, count: try document.store.objectCount(), result: result)
+            return (status, try document.store.objectCount(), result)
         }
     }
 

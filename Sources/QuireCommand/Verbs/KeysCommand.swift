@@ -86,7 +86,8 @@ struct KeysAddCommand: AsyncParsableCommand {
     @Option(help: ArgumentHelp("A label, which is readable without a key.", valueName: "L"))
     var label = ""
 
-    @OptionGroup var opening: OpeningOptions
+    @OptionGroup(title: HelpText.keys) var unlock: UnlockOptions
+    @OptionGroup var printing: JSONOption
 
     func validate() throws {
         let given = [
@@ -100,9 +101,7 @@ struct KeysAddCommand: AsyncParsableCommand {
         if makeKeyFile && newKeyFile == nil {
             throw ValidationError("Specify the path of the new key file with --new-key-file.")
         }
-        if let newPassphraseDescriptor,
-            newPassphraseDescriptor == opening.unlock.passphraseDescriptor
-        {
+        if let newPassphraseDescriptor, newPassphraseDescriptor == unlock.passphraseDescriptor {
             throw ValidationError(
                 "--passphrase-fd and --new-passphrase-fd must be different descriptors.")
         }
@@ -110,11 +109,11 @@ struct KeysAddCommand: AsyncParsableCommand {
     }
 
     func run() async throws {
-        let domain = try opening.unlock.unlockedDomain(at: path)
+        let domain = try unlock.unlockedDomain(at: path)
         let (credential, words) = try newCredential()
         let id = try domain.addSlot(credential, label: label)
         let lines = words.map { [ProtectionListing.wordsNote, $0] } ?? []
-        try opening.printResult(lines + ["Added the key \(id.uuidString) to \(path)."]) {
+        try printing.printResult(lines + ["Added the key \(id.uuidString) to \(path)."]) {
             .object(["id": .string(id.uuidString), "recoveryKey": JSONValue(words)])
         }
     }
@@ -156,10 +155,11 @@ struct KeysRemoveCommand: AsyncParsableCommand {
         help: ArgumentHelp("Its identifier, as listed, or the beginning of it.", valueName: "KEY"))
     var key: String
 
-    @OptionGroup var opening: OpeningOptions
+    @OptionGroup(title: HelpText.keys) var unlock: UnlockOptions
+    @OptionGroup var printing: JSONOption
 
     func run() async throws {
-        let domain = try opening.unlock.unlockedDomain(at: path)
+        let domain = try unlock.unlockedDomain(at: path)
         let prefix = key.uppercased()
         let meant = domain.slots.map(\.id).filter {
             !prefix.isEmpty && $0.uuidString.hasPrefix(prefix)
@@ -174,7 +174,7 @@ struct KeysRemoveCommand: AsyncParsableCommand {
             throw QuireError(.notFound, "“\(path)” has no key “\(key)”.", file: path)
         }
         try domain.removeSlot(id)
-        try opening.printResult(["Removed the key \(id.uuidString) from \(path)."]) {
+        try printing.printResult(["Removed the key \(id.uuidString) from \(path)."]) {
             .object(["removed": .string(id.uuidString)])
         }
     }
@@ -249,11 +249,6 @@ enum ProtectionListing {
         [slot.id.uuidString, slot.kind.rawValue, slot.label, PrintedDate.text(slot.created)]
     }
 
-    /// Slots, one a line.
-    static func table(_ slots: [ProtectionDomain.Slot]) -> TextTable {
-        TextTable(columns, rows: slots.map(texts))
-    }
-
     /// Prints the words of a new recovery key, which may be the only key, before anything is sealed with it.
     static func printWords(_ words: String) throws {
         let output = Output()
@@ -264,4 +259,89 @@ enum ProtectionListing {
     /// The line printed before the words of a new recovery key.
     static let wordsNote =
         "The recovery key is shown only once; write it down and keep it in a safe place:"
+}
+
+/// `quire unlock PATH…`
+struct UnlockCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "unlock",
+        abstract: "Unlocks documents for all programs of the user that use the keyring.",
+        discussion: """
+            Adds their master keys to the kernel's user keyring, until quire lock, the timeout, or \
+            shutdown. Root and every program of the same user can read them there. All commands of \
+            quire use the keyring. A person's keybag unlocks all documents that belong to it.
+
+            EXAMPLES:
+              quire unlock D.quire
+              quire unlock D.quire --key-file my.key --timeout 3600
+              quire unlock me.keybag
+            """)
+
+    @Argument(help: ArgumentHelp("Documents, stores or persons' keybags.", valueName: "PATH"))
+    var paths: [String]
+
+    @Option(help: ArgumentHelp("Lock it again after this time.", valueName: "SECONDS"))
+    var timeout: Int?
+
+    @OptionGroup(title: HelpText.keys) var unlock: UnlockOptions
+    @OptionGroup var printing: JSONOption
+
+    func validate() throws {
+        if let timeout, !(1...Int(Int32.max)).contains(timeout) {
+            throw ValidationError(
+                "--timeout must be at least 1 second, and at most \(Int32.max) seconds.")
+        }
+    }
+
+    func run() async throws {
+        for path in paths {
+            try unlock.unlockedDomain(at: path).addToUserKeyring(
+                timeout: timeout.map { .seconds($0) })
+        }
+        let time = timeout.map { " for \($0) s" } ?? ""
+        try printing.printResult(paths.map { "Unlocked \($0)\(time)." }) {
+            .object([
+                "unlocked": .array(paths.map { .string($0) }),
+                "timeout": timeout.map { .integer(Int64($0)) } ?? .null,
+            ])
+        }
+    }
+}
+
+/// `quire lock [PATH…]`
+struct LockCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "lock",
+        abstract: "Locks documents that quire unlock has unlocked.",
+        discussion: """
+            Removes their keys from the kernel's user keyring; without a path, all of Quire's \
+            keys. Programs that follow the keyring, such as quire open, save and lock their \
+            documents; other programs keep them unlocked.
+
+            EXAMPLES:
+              quire lock D.quire
+              quire lock
+            """)
+
+    @Argument(help: ArgumentHelp("Documents, stores or persons' keybags.", valueName: "PATH"))
+    var paths: [String] = []
+
+    @OptionGroup var printing: JSONOption
+
+    func run() async throws {
+        var count = 0
+        for path in paths {
+            let domain = try UnlockOptions.requiredDomain(at: path)
+            if try domain.removeFromUserKeyring() { count += 1 }
+            if try domain.unlockFromUserKeyring() {
+                Output.report(
+                    "“\(path)” is still unlocked, because the person's keybag that it belongs to is unlocked; lock the keybag too."
+                )
+            }
+        }
+        if paths.isEmpty { count = try ProtectionDomain.removeAllFromUserKeyring() }
+        try printing.printResult(["Removed \(Count.of(count, "key")) from the user keyring."]) {
+            .object(["removed": .integer(Int64(count))])
+        }
+    }
 }

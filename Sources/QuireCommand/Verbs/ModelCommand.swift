@@ -104,7 +104,7 @@ struct ModelPrintCommand: AsyncParsableCommand {
     @Option(help: ArgumentHelp("This version instead of the current one.", valueName: "NAME"))
     var version: String?
 
-    @OptionGroup var opening: OpeningOptions
+    @OptionGroup var printing: JSONOption
 
     @Flag(help: "Print a Mermaid class diagram.")
     var mermaid = false
@@ -112,23 +112,25 @@ struct ModelPrintCommand: AsyncParsableCommand {
     @Flag(help: "Print a Graphviz diagram.")
     var dot = false
 
+    @OptionGroup(title: HelpText.keys) var unlock: UnlockOptions
+
     func validate() throws {
-        if [opening.json, mermaid, dot].count(where: \.self) > 1 {
+        if [printing.json, mermaid, dot].count(where: \.self) > 1 {
             throw ValidationError("Specify only one of --json, --mermaid and --dot.")
         }
     }
 
     @MainActor
     func run() async throws {
-        let output = Output(json: opening.json)
-        let source = try await ModelSource.read(path, version: version, opening.unlock)
+        let output = Output(json: printing.json)
+        let source = try await ModelSource.read(path, version: version, unlock)
         for remark in source.remarks.withoutRepeats { Output.report("Warning: \(remark)") }
         let layout = try source.model.layout()
         if mermaid {
             try ModelDiagram(layout, entity: entity).printMermaid(output)
         } else if dot {
             try ModelDiagram(layout, entity: entity).printDot(output)
-        } else if opening.json {
+        } else if printing.json {
             try ModelListing(layout, entity: entity).print(output)
         } else {
             let name = try entity.map { try layout.requireEntity(named: $0).name }

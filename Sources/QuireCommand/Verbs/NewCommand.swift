@@ -98,11 +98,11 @@ struct NewCommand: AsyncParsableCommand {
         let document = ManagedDocument(path: path)
         var words: String?
         if protection != .none {
-            let options = try protect()
+            let options: SQLiteStoreOptions
+            (options, words) = try protect()
             (document.protectionDomain, document.fileProtection) =
                 (options.protectionDomain, protection)
             document.persistentStoreOptions.protectionSlots = options.protectionSlots
-            words = options.words
         }
         if let template {
             try await document.create(from: template)
@@ -172,13 +172,13 @@ struct NewCommand: AsyncParsableCommand {
                 at: path, type: fileType.storeType, model: model, filling: body)
             return nil
         }
-        let options = try protect()
-        let package = try DocumentPackage.create(
-            at: path, model: model, options: options.storeOptions
-        ) { try body($0) }
+        let (options, words) = try protect()
+        let package = try DocumentPackage.create(at: path, model: model, options: options) {
+            try body($0)
+        }
         if let domain = package.store.protection?.domain { UnlockOptions.hold(domain) }
         try package.close()
-        return options.words
+        return words
     }
 
     /// Reports what a document has beside its store.
@@ -211,26 +211,16 @@ struct NewCommand: AsyncParsableCommand {
         }
     }
 
-    /// How a new document is protected.
-    private struct Protecting {
-        var protectionDomain: ProtectionDomain?
-        var protectionSlots: [NewSlot] = []
-        /// The words of a new recovery key. They have been printed, unless that is to be JSON.
-        var words: String?
-        var storeOptions = SQLiteStoreOptions()
-    }
-
-    @MainActor
-    private func protect() throws -> Protecting {
-        var result = Protecting()
-        if protection == .none { return result }
-        result.protectionDomain = try keys.unlock.person()
-        (result.protectionSlots, result.words) = try keys.slots()
-        result.storeOptions.fileProtection = protection
-        result.storeOptions.protectionDomain = result.protectionDomain
-        result.storeOptions.protectionSlots = result.protectionSlots
-        if let words = result.words, !printing.json { try ProtectionListing.printWords(words) }
-        return result
+    /// How a new document is protected, and the words of a new recovery key. They have been printed, unless that is to be JSON.
+    private func protect() throws -> (options: SQLiteStoreOptions, words: String?) {
+        var options = SQLiteStoreOptions()
+        if protection == .none { return (options, nil) }
+        options.fileProtection = protection
+        options.protectionDomain = try keys.unlock.person()
+        let (slots, words) = try keys.slots()
+        options.protectionSlots = slots
+        if let words, !printing.json { try ProtectionListing.printWords(words) }
+        return (options, words)
     }
 
     // MARK: - Reporting

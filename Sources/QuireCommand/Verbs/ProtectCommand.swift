@@ -224,7 +224,9 @@ struct ProtectCommand: AsyncParsableCommand {
         let lines =
             domain.map {
                 ["\(path): \(protection.rawValue), \(isLocked ? "locked" : "unlocked")", ""]
-                    + ProtectionListing.table($0.slots).lines
+                    + TextTable(
+                        ProtectionListing.columns, rows: $0.slots.map(ProtectionListing.texts)
+                    ).lines
             } ?? ["\(path) is not protected."]
         try printing.printResult(reportsChanges: false, levels: 2, lines) {
             .object([

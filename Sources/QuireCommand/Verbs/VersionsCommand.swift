@@ -59,19 +59,13 @@ struct VersionsDocument: ParsableArguments {
     ) throws -> Result {
         try checkKind()
         let package = try DocumentPackage.open(at: path, waiting: wait.lockWait(for: path))
-        let result: Result
-        let last: DocumentPackage
-        do {
-            (result, last) = try body(package)
-        } catch {
-            try? package.close()
-            throw error
-        }
+        defer { package.closeSaved() }
+        let (result, last) = try body(package)
         if last !== package {
             package.closeSaved()
             last.removeReplacedContent()
+            last.closeSaved()
         }
-        last.closeSaved()
         return result
     }
 
@@ -250,8 +244,7 @@ struct VersionsShowCommand: AsyncParsableCommand {
         }
         var counts: [(entity: String, count: Int)] = []
         for entity in package.store.layout.model.entities where !entity.isAbstract {
-            var request = FetchSpecification(entity.name)
-            request.includesSubentities = false
+            let request = FetchSpecification(only: entity.name)
             counts.append((entity.name, try package.store.count(matching: request)))
         }
         counts.sort { $0.entity < $1.entity }
