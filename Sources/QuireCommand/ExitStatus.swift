@@ -84,6 +84,14 @@ struct Failure: Error {
         self.status = status
     }
 
+    /// A command line that makes no sense.
+    static func usage(_ sentence: String) -> Failure { Failure(sentence: sentence, status: .usage) }
+
+    /// Data that are not as they must be.
+    static func invalidData(_ sentence: String) -> Failure {
+        Failure(sentence: sentence, status: .invalidData)
+    }
+
     private init(_ error: QuireError) {
         self.init(sentence: error.message, status: ExitStatus(error.code))
         code = error.code

@@ -1,7 +1,5 @@
 import ArgumentParser
-import Dispatch
 import Foundation
-import Glibc
 import Logging
 import Quire
 
@@ -90,9 +88,7 @@ struct QuireCommand: AsyncParsableCommand {
             try CommandText.checkArguments()
             status = await run(Array(arguments.dropFirst()))
         } catch {
-            let failure = Failure(error, of: QuireCommand.self)
-            Output.report(failure.sentence, .red)
-            status = failure.status
+            status = report(error, of: [])
         }
         // If a signal is ending the process, it does.
         TerminationCleanup.uninterrupted { Foundation.exit(status.rawValue) }
@@ -127,15 +123,12 @@ struct QuireCommand: AsyncParsableCommand {
                 // Help and the version are asked for, not errors.
                 return show(
                     HelpText.printed(
-                        fullMessage(for: error), for: arguments, of: QuireCommand.self,
-                        width: StandardStreams.helpWidth) + "\n")
+                        fullMessage(for: error), for: arguments, of: QuireCommand.self))
             }
             return report(error, of: arguments)
         }
     }
-}
 
-extension QuireCommand {
     /// Reports the failure of a command line.
     private static func report(_ error: any Error, of arguments: [String]) -> ExitStatus {
         let failure = Failure(error, of: QuireCommand.self)
@@ -151,9 +144,7 @@ extension QuireCommand {
         } catch is OutputClosed {
             return .success
         } catch {
-            let failure = Failure(error, of: QuireCommand.self)
-            Output.report(failure.sentence, .red)
-            return failure.status
+            return report(error, of: [])
         }
     }
 }
@@ -167,12 +158,8 @@ enum StandardStreams {
 
     /// The width of help: that of `COLUMNS` or of the terminal, if there is one.
     static var helpWidth: Int {
-        var size = winsize()
-        var width = getenv("COLUMNS").flatMap { Int(String(cString: $0)) }
-        if width == nil, ioctl(STDOUT_FILENO, UInt(TIOCGWINSZ), &size) == 0, size.ws_col > 0 {
-            width = Int(size.ws_col)
-        }
-        return max(width ?? 80, leastWidth)
+        let width = getenv("COLUMNS").flatMap { Int(String(cString: $0)) }
+        return max(width ?? ProgressTerminal.columns(of: STDOUT_FILENO) ?? 80, leastWidth)
     }
 
     /// Gives the parser a width that it can wrap help to, if the terminal or `COLUMNS` is narrower: it would stop the program.
@@ -197,32 +184,31 @@ enum StandardStreams {
 enum Interruption {
     /// Begins to handle the signals. To be called once, before anything is done.
     static func begin() {
+        handle {
+            if $0 == SIGINT, Pager.isShowing { return }
+            TerminationCleanup.end(by: $0)
+        }
+    }
+
+    private static func handle(_ body: @escaping @Sendable (Int32) -> Void) {
         // Not the main queue, which waits while a command works.
         let queue = DispatchQueue(label: "quire.interruption")
         for number in [SIGINT, SIGTERM, SIGHUP] {
-            TerminationCleanup.handle(number, on: queue) {
-                if number == SIGINT, Pager.isShowing { return }
-                TerminationCleanup.end(by: number)
-            }
+            TerminationCleanup.handle(number, on: queue) { body(number) }
         }
     }
 
     /// Has the signals cancel a task from now on. Another signal ends the command if the task has not ended it yet, as when
     /// its output is not read.
     static func cancel(_ task: Task<some Sendable, some Error>) {
-        let queue = DispatchQueue(label: "quire.interruption")
-        for number in [SIGINT, SIGTERM, SIGHUP] {
-            TerminationCleanup.handle(number, on: queue) {
-                if task.isCancelled { TerminationCleanup.end(by: number) }
-                task.cancel()
-            }
+        handle {
+            if task.isCancelled { TerminationCleanup.end(by: $0) }
+            task.cancel()
         }
     }
-}
 
-// MARK: - Interruption of a line
+    // MARK: - A line
 
-extension Interruption {
     private static let request = Lock(false)
 
     /// Whether Ctrl-C was pressed while the present line of a session runs.
@@ -270,10 +256,9 @@ enum CommandText {
     /// - Throws: `Failure`, with what shows where, if it is not UTF-8.
     static func string(_ bytes: Slice<UnsafeRawBufferPointer>, of name: String) throws -> String {
         if let text = String(validating: bytes, as: UTF8.self) { return text }
-        throw Failure(
-            sentence:
-                "\(name) is not valid UTF-8: “\(String(decoding: bytes, as: UTF8.self))”. If it is a file name, rename the file. Nothing was done.",
-            status: .usage)
+        throw Failure.usage(
+            "\(name) is not valid UTF-8: “\(String(decoding: bytes, as: UTF8.self))”. If it is a file name, rename the file. Nothing was done."
+        )
     }
 }
 

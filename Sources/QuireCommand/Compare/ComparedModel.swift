@@ -1,5 +1,4 @@
 import Quire
-import QuireStore
 
 /// The entities and properties that two models share, and those that only one of them has.
 struct ComparedModel {

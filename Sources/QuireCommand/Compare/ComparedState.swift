@@ -31,8 +31,7 @@ struct ComparisonOptions: ParsableArguments {
             throw OutputClosed()
         } catch {
             guard exitCode else { throw error }
-            throw Failure(
-                sentence: Failure(error, of: QuireCommand.self).sentence, status: .usage)
+            throw Failure.usage(Failure(error, of: QuireCommand.self).sentence)
         }
         // As diff has it, which is not the failure that this code otherwise means.
         if exitCode && comparison.differs { throw Failure(sentence: "", status: .failed) }

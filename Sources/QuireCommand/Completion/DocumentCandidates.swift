@@ -100,7 +100,7 @@ extension CommandCompletion {
     private static func versions(of path: String) throws -> [Candidate] {
         let versions = try DocumentPackage.versions(at: path)
         let listed = versions.prefix(mostListed).map {
-            Candidate(text: $0.name ?? $0.id, summary: DocumentVersion.text($0.date))
+            Candidate(text: $0.name ?? $0.id, summary: PrintedDate.text($0.date))
         }
         return listed
             + (versions.isEmpty ? [] : [Candidate(text: "latest", summary: "The last version.")])

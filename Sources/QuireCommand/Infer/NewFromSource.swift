@@ -1,8 +1,6 @@
 import ArgumentParser
 import Foundation
 import Quire
-import QuireDocuments
-import QuireSQLite
 
 /// The options of `quire new` for a document of data that exist: `--from` and what belongs to it.
 struct NewFromSource: ParsableArguments {
@@ -58,17 +56,15 @@ struct NewFromSource: ParsableArguments {
             return .rows(inferred, isInferred: true)
         }
         if path == "-" {
-            throw Failure(
-                sentence: "Specify the format of standard input with --format.", status: .usage)
+            throw Failure.usage("Specify the format of standard input with --format.")
         }
         if try DocumentPath.kind(of: path) == .store, DatabaseTables.isDatabase(path),
             try !DatabaseTables.isStore(path)
         {
             if model != nil {
-                throw Failure(
-                    sentence:
-                        "--model cannot be combined with a database of tables. Create the document with --model only, and import each table of “\(path)” with “quire import --table”.",
-                    status: .usage)
+                throw Failure.usage(
+                    "--model cannot be combined with a database of tables. Create the document with --model only, and import each table of “\(path)” with “quire import --table”."
+                )
             }
             return .rows(try DatabaseInference.infer(from: path), isInferred: true)
         }
@@ -86,10 +82,9 @@ struct NewFromSource: ParsableArguments {
             try entity.map { try layout.requireConcreteEntity(named: $0).name }
             ?? (concrete.contains(named) ? named : concrete.count == 1 ? concrete[0] : nil)
         guard let found else {
-            throw Failure(
-                sentence:
-                    "Specify the entity of the rows with --entity: \(concrete.joined(separator: ", ")).",
-                status: .usage)
+            throw Failure.usage(
+                "Specify the entity of the rows with --entity: \(concrete.joined(separator: ", "))."
+            )
         }
         var result = InferredImport(model: model)
         result.passes = [
@@ -121,5 +116,42 @@ extension InferredImport {
             }
             try document.context.save()
         }
+    }
+}
+
+/// A model for data without one, and the way to import the data.
+struct InferredImport {
+    /// Rows to import, after those before.
+    struct Pass {
+        var entity: String
+        var source: ImportRows.Source
+        /// The properties of columns, by entity and column.
+        var mappings: [String: [String: String]] = [:]
+        /// The columns that are not imported, by entity.
+        var ignored: [String: Set<String>] = [:]
+        /// The attributes that find the objects that the rows complete; `nil` if each row makes an object.
+        var key: String?
+
+        /// Whether objects that rows refer to, and that do not exist, are made: those of foreign keys have rows.
+        var makesRelated: Bool { if case .file = source { true } else { false } }
+    }
+
+    var model = ManagedObjectModel()
+    var passes: [Pass] = []
+    /// Sentences about what the model does not have as the data have it.
+    var notes: [String] = []
+
+    /// The greatest numbers of entities and of columns of one.
+    static let (maximumEntityCount, maximumColumnCount) = (1000, 1900)
+
+    /// The rows of a pass, for a document with the model.
+    func rows(of pass: Pass, in layout: ResolvedModel) throws -> ImportRows {
+        var rows = ImportRows(
+            source: pass.source, entity: try layout.requireEntity(named: pass.entity),
+            layout: layout)
+        rows.mappings = pass.mappings
+        rows.ignored = pass.ignored
+        rows.readsNumbersAsTexts = true
+        return rows
     }
 }

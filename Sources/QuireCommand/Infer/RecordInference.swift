@@ -94,13 +94,7 @@ struct RecordInference {
     private func readTable(_ progress: Progress?) throws {
         let delimiter = delimiter ?? UInt8(ascii: format == .tsv ? "\t" : ",")
         var reader = try CSVReader(source.bytes(), file: source.path, delimiter: delimiter)
-        guard let header = try reader.next() else {
-            throw QuireError(
-                .invalidFormat,
-                "\(source.path), line 1: the line with the column names is missing.",
-                file: source.path, position: 1)
-        }
-        let members = try header.fields.map {
+        let members = try reader.header().fields.map {
             try member($0.text.trimmingCharacters(in: .whitespaces), of: root, line: 1)
         }
         while let row = try reader.next() {
@@ -305,15 +299,12 @@ struct RecordInference {
     ) throws -> RelationshipDescription {
         let isShared = Self.isShared(inner)
         let destination = entityNames.add(inner.name)
-        var relationship = RelationshipDescription(
-            name: property, destination: destination, inverse: nil)
-        relationship.isToMany = member.isArray
-        relationship.isOrdered = member.isArray
-        relationship.deleteRule = isShared ? .nullify : .cascade
-        if !member.isArray { relationship.isOptional = member.count < count }
-        try addInverse(of: &relationship, isToMany: isShared, in: entity) { inference, inverse in
+        var relationship = try addRelationship(
+            property, to: destination, isList: member.isArray, isShared: isShared, in: entity
+        ) { inference, inverse in
             try inference.addEntity(inner, destination, relationships: [inverse], of: entity)
         }
+        if !member.isArray { relationship.isOptional = member.count < count }
         return relationship
     }
 
@@ -323,13 +314,10 @@ struct RecordInference {
     ) throws -> (RelationshipDescription, isShared: Bool) {
         let isShared = !member.hasRepeats
         let destination = entityNames.add(InferredNames.entity(property))
-        var relationship = RelationshipDescription(
-            name: property, destination: destination, inverse: nil)
-        relationship.isToMany = true
-        relationship.isOrdered = true
-        relationship.deleteRule = isShared ? .nullify : .cascade
         if !isShared { mappings[destination, default: [:]][""] = "value" }
-        try addInverse(of: &relationship, isToMany: isShared, in: entity) { inference, inverse in
+        let relationship = try addRelationship(
+            property, to: destination, isList: true, isShared: isShared, in: entity
+        ) { inference, inverse in
             var description = EntityDescription(name: destination)
             var value = AttributeDescription(name: "value", type: member.elements.type)
             value.isOptional = false
@@ -340,19 +328,23 @@ struct RecordInference {
         return (relationship, isShared)
     }
 
-    private mutating func addInverse(
-        of relationship: inout RelationshipDescription, isToMany: Bool, in entity: String,
-        _ add: (inout Self, RelationshipDescription) throws -> Void
-    ) throws {
+    /// A relationship of an entity, and its inverse, with which a closure adds the other entity.
+    private mutating func addRelationship(
+        _ property: String, to destination: String, isList: Bool, isShared: Bool,
+        in entity: String, _ add: (inout Self, RelationshipDescription) throws -> Void
+    ) throws -> RelationshipDescription {
         let name = InferredNames.property(
-            isToMany ? InferredNames.plural(of: entity) : entity)
+            isShared ? InferredNames.plural(of: entity) : entity)
         var inverse = RelationshipDescription(
-            name: name == "value" ? "owner" : name, destination: entity,
-            inverse: relationship.name)
-        inverse.isToMany = isToMany
-        relationship.inverseName = inverse.name
-        relationship.inverseEntityName = relationship.destinationEntityName
+            name: name == "value" ? "owner" : name, destination: entity, inverse: property)
+        inverse.isToMany = isShared
+        var relationship = RelationshipDescription(
+            name: property, destination: destination, inverse: inverse.name)
+        relationship.isToMany = isList
+        relationship.isOrdered = isList
+        relationship.deleteRule = isShared ? .nullify : .cascade
         try add(&self, inverse)
+        return relationship
     }
 }
 

@@ -1,4 +1,3 @@
-import Foundation
 import Quire
 import QuireDocuments
 
@@ -41,6 +40,14 @@ struct CSVReader {
         self.file = file
         self.delimiter = delimiter
         try self.bytes.skipByteOrderMark()
+    }
+
+    /// The first row, which names the columns.
+    ///
+    /// - Throws: As ``next()``, also if there is none.
+    mutating func header() throws -> Row {
+        if let row = try next() { return row }
+        throw error("the line with the column names is missing", line: 1)
     }
 
     /// The next row; `nil` after the last. Empty lines at the end are left out.

@@ -1,5 +1,4 @@
 import ArgumentParser
-import Foundation
 import Quire
 
 /// Suggestions for mistaken command lines: the nearest command, the nearest file, and options by the names that they have in other
@@ -43,10 +42,8 @@ enum Corrections {
                 let lines = SessionCommand.configuration.subcommands
                 if command == QuireCommand.self, lines.contains(where: { $0._commandName == word })
                 {
-                    return Failure(
-                        sentence:
-                            "“\(word)” is a session command; start a session with 'quire open'.",
-                        status: .usage)
+                    return Failure.usage(
+                        "“\(word)” is a session command; start a session with 'quire open'.")
                 }
                 let names = below.filter { $0.configuration.shouldDisplay }
                     .map { $0._commandName }
@@ -63,9 +60,7 @@ enum Corrections {
                 }
                 let question = advice.first.map { "; did you mean “\($0)”?" } ?? "."
                 let help = path.isEmpty ? "help" : "\(path) --help"
-                return Failure(
-                    sentence: "“\(word)” is not a command\(question) See '\(help)'.",
-                    status: .usage)
+                return Failure.usage("“\(word)” is not a command\(question) See '\(help)'.")
             }
             command = found
             path += " \(word)"

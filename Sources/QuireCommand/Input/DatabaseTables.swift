@@ -1,6 +1,5 @@
 import Foundation
 import Quire
-import QuireDocuments
 import QuireSQLite
 
 /// The tables of a SQLite database of another program, read in one transaction without changing anything.

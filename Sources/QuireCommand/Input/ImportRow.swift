@@ -91,14 +91,6 @@ enum ImportColumn {
                 entity: entity.name, property: name)
         }
     }
-
-    /// The relationship it is about, if it is about one.
-    var relationship: ResolvedEntity.Relationship? {
-        switch self {
-        case .attribute: nil
-        case .relationship(let relationship), .related(let relationship, _, _): relationship
-        }
-    }
 }
 
 extension ImportRow {

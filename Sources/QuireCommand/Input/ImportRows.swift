@@ -140,12 +140,7 @@ struct ImportRows {
         _ file: RereadableFile, _ delimiter: UInt8, _ body: (ImportRow) throws -> Void
     ) throws {
         var reader = try CSVReader(file.bytes(), file: path, delimiter: delimiter)
-        guard let first = try reader.next() else {
-            throw QuireError(
-                .invalidFormat, "\(path), line 1: the line with the column names is missing.",
-                file: path, position: 1)
-        }
-        let header = CSVHeader(first, of: entity, mapping)
+        let header = CSVHeader(try reader.header(), of: entity, mapping)
         try checkMapping(among: header.written, "\(path), line 1")
         let ignored = ignored[entity.name] ?? []
         var columns = [entity.number: try self.columns(header, of: entity)]

@@ -4,7 +4,7 @@ public import Quire
 import QuireDocuments
 
 /// The options of commands that open documents, stores or models, and report in words or as JSON.
-struct OpeningOptions: ParsableArguments {
+struct OpeningOptions: ParsableArguments, ResultPrinting {
     @Flag(help: "Print JSON.")
     var json = false
 
@@ -42,15 +42,14 @@ struct UnlockOptions: ParsableArguments {
     /// Whether there is any of the options.
     var isGiven: Bool { givesKey || keybag != nil }
 
-    private var givesKey: Bool {
-        keyFile != nil || passphraseDescriptor != nil || recoveryKeyDescriptor != nil
+    private var givesKey: Bool { keyCount > 0 }
+
+    private var keyCount: Int {
+        [keyFile != nil, passphraseDescriptor != nil, recoveryKeyDescriptor != nil].count { $0 }
     }
 
     func validate() throws {
-        let given = [
-            keyFile != nil, passphraseDescriptor != nil, recoveryKeyDescriptor != nil,
-        ]
-        if given.count(where: \.self) > 1 {
+        if keyCount > 1 {
             throw ValidationError(
                 "Specify only one of --key-file, --passphrase-fd and --recovery-key-fd.")
         }
@@ -140,14 +139,12 @@ struct UnlockOptions: ParsableArguments {
         throw StoreProtection.lockedError(keybag, domain)
     }
 
-    /// Unlocks protected documents and stores before they are opened: with the given key, a key in the user keyring, or a
-    /// passphrase that is asked for on the terminal. Without any of these they stay locked, and opening them fails.
+    /// Unlocks a document or a store, if it is protected, before it is opened: with the given key, a key in the user keyring, or a
+    /// passphrase that is asked for on the terminal. Without any of these it stays locked, and opening it fails.
     ///
     /// - Throws: `QuireError` with code `wrongKey` if it opens no slot, or what reading the key or the keybag throws.
-    func unlock(_ paths: [String]) throws {
-        for path in paths {
-            if let domain = try Self.domain(at: path) { try unlock(domain, of: path) }
-        }
+    func unlock(_ path: String) throws {
+        if let domain = try Self.domain(at: path) { try unlock(domain, of: path) }
     }
 
     /// Opens the document in an archive for reading.
@@ -212,9 +209,6 @@ struct UnlockOptions: ParsableArguments {
             file: path)
     }
 
-    /// Unlocks the protected items at paths, as above.
-    func unlock(_ paths: String...) throws { try unlock(paths) }
-
     /// Unlocks a domain with the passphrase that was typed for another, or asks for one at a terminal.
     private static func askToUnlock(_ domain: ProtectionDomain, of path: String) throws {
         if let known = known.withLock({ $0 }) {
@@ -235,18 +229,18 @@ struct UnlockOptions: ParsableArguments {
     /// - Throws: As ``unlock(_:)``, and `QuireError` with code `protectionUnavailable` if it is not protected,
     ///   `protectedDataUnavailable` if it is still locked.
     func unlockedDomain(at path: String) throws -> ProtectionDomain {
-        guard let domain = try Self.domain(at: path) else {
-            try Self.checkIsNotSealed(path)
-            throw Self.notProtectedError(path)
-        }
-        try unlock(path)
+        let domain = try Self.requiredDomain(at: path)
+        try unlock(domain, of: path)
         if domain.isUnlocked { return domain }
         throw StoreProtection.lockedError(path, domain)
     }
 
-    /// The error of what has no keys.
-    static func notProtectedError(_ path: String) -> QuireError {
-        QuireError(
+    /// The domain of something that must exist and be protected.
+    static func requiredDomain(at path: String) throws -> ProtectionDomain {
+        _ = try DocumentPath.kind(of: path)
+        if let domain = try domain(at: path) { return domain }
+        try checkIsNotSealed(path)
+        throw QuireError(
             .protectionUnavailable,
             "“\(path)” is not protected, so it has no keys; protect it with “quire protect”.",
             file: path)
@@ -291,10 +285,9 @@ struct NewKeyOptions: ParsableArguments {
     func slots() throws -> (slots: [NewSlot], words: String?) {
         try checkOutsideDocuments()
         if unlock.recoveryKeyDescriptor != nil {
-            throw Failure(
-                sentence:
-                    "--recovery-key-fd reads an existing recovery key; use --recovery-key to create one.",
-                status: .usage)
+            throw Failure.usage(
+                "--recovery-key-fd reads an existing recovery key; use --recovery-key to create one."
+            )
         }
         if makeKeyFile, let keyFile = unlock.keyFile {
             try ProtectionDomain.makeKeyFile(at: keyFile)
@@ -306,10 +299,9 @@ struct NewKeyOptions: ParsableArguments {
             slots.append(NewSlot(credential))
         } else if !recoveryKey {
             guard let passphrase = try SecretLine.askForNew("passphrase", "New passphrase: ") else {
-                throw Failure(
-                    sentence:
-                        "Specify a key: --key-file FILE, with --make-key-file to create it, --passphrase-fd N or --recovery-key.",
-                    status: .usage)
+                throw Failure.usage(
+                    "Specify a key: --key-file FILE, with --make-key-file to create it, --passphrase-fd N or --recovery-key."
+                )
             }
             slots.append(NewSlot(.passphrase(passphrase)))
         }
@@ -365,8 +357,7 @@ enum SecretLine {
     }
 
     private static func failure(_ name: String, _ what: String) -> Failure {
-        Failure(
-            sentence: "\(name.prefix(1).uppercased())\(name.dropFirst()) \(what).", status: .usage)
+        Failure.usage("\(name.prefix(1).uppercased())\(name.dropFirst()) \(what).")
     }
 
     /// Reads one line, which may be empty.

@@ -245,13 +245,8 @@ struct ManualPage {
             case "~": "\\(ti"
             case "\"": "\\(dq"
             default:
-                scalar.isASCII ? String(scalar) : "\\[u\(Self.hexadecimal(scalar))]"
+                scalar.isASCII ? String(scalar) : String(format: "\\[u%04X]", scalar.value)
             }
         }.joined()
-    }
-
-    private static func hexadecimal(_ scalar: Unicode.Scalar) -> String {
-        let digits = String(scalar.value, radix: 16, uppercase: true)
-        return String(repeating: "0", count: max(4 - digits.count, 0)) + digits
     }
 }

@@ -160,12 +160,14 @@ struct DifferenceListing {
                 file.old == nil ? .green : file.new == nil ? .red : nil)
         }
         if isStatistic, !counts.isEmpty {
-            var table = TextTable([
-                ("entity", .left), ("inserted", .right), ("changed", .right), ("deleted", .right),
-            ])
-            table.rows = counts.sorted { $0.key < $1.key }.map {
-                [$0.key, "\($0.value.inserted)", "\($0.value.updated)", "\($0.value.deleted)"]
-            }
+            let table = TextTable(
+                [
+                    ("entity", .left), ("inserted", .right), ("changed", .right),
+                    ("deleted", .right),
+                ],
+                rows: counts.sorted { $0.key < $1.key }.map {
+                    [$0.key, "\($0.value.inserted)", "\($0.value.updated)", "\($0.value.deleted)"]
+                })
             try output.print(raw: table.text)
         }
         let total = counts.values.reduce(into: ChangeCounts()) {

@@ -162,25 +162,6 @@ struct DictionaryListing {
     }
 }
 
-extension PrintedValue {
-    /// A value that tells its type itself.
-    init(_ value: AttributeValue) {
-        switch value {
-        case .null, .composite: self = .attribute(value, .undefined)
-        case .integer: self = .attribute(value, .integer64)
-        case .double: self = .attribute(value, .double)
-        case .boolean: self = .attribute(value, .boolean)
-        case .decimal: self = .attribute(value, .decimal)
-        case .string: self = .attribute(value, .string)
-        case .date: self = .attribute(value, .date)
-        case .binary, .external: self = .attribute(value, .binary)
-        case .uuid: self = .attribute(value, .uuid)
-        case .uri: self = .attribute(value, .uri)
-        case .objectID(let id): self = .object(id)
-        }
-    }
-}
-
 // MARK: - Changed objects
 
 /// The answer of a verb that changes objects: `{"ids": […]}`, or a sentence.

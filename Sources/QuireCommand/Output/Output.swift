@@ -183,15 +183,20 @@ final class Output {
 
 // MARK: - Results
 
-extension Output {
+/// Options, or a command, with the flag `--json`.
+protocol ResultPrinting {
+    var json: Bool { get }
+}
+
+extension ResultPrinting {
     /// Prints the result of a command on standard output and writes it out: JSON if the user asked for it, otherwise lines.
     ///
     /// - Parameters:
     ///   - reportsChanges: Whether the result reports a change that has been made; see ``Output/reportsChanges``.
     ///   - levels: How many levels of the JSON are spread over lines.
-    /// - Throws: As ``flush()``.
-    static func printResult(
-        json: Bool, reportsChanges: Bool, levels: Int = 1, _ lines: @autoclosure () -> [String],
+    /// - Throws: As ``Output/flush()``.
+    func printResult(
+        reportsChanges: Bool = true, levels: Int = 1, _ lines: @autoclosure () -> [String],
         _ value: () throws -> JSONValue
     ) throws {
         let output = Output(json: json, reportsChanges: reportsChanges)
@@ -199,6 +204,13 @@ extension Output {
         try output.flush()
     }
 
+    /// Prints a sentence about a new path, or the path as JSON.
+    func printResult(_ sentence: String, path: String, levels: Int = 1) throws {
+        try printResult(levels: levels, [sentence]) { .object(["path": .string(path)]) }
+    }
+}
+
+extension Output {
     /// Prints a JSON value if the output is JSON, otherwise lines.
     func printResult(
         levels: Int = 1, _ lines: @autoclosure () -> [String], _ value: () throws -> JSONValue

@@ -1,5 +1,4 @@
 import Foundation
-import Glibc
 import Quire
 
 /// A program that shows output page by page on a terminal, if it does not fit on the screen: that of `QUIRE_PAGER` or `PAGER`, or

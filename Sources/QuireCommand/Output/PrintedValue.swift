@@ -17,6 +17,23 @@ enum PrintedValue {
     /// A value whose file cannot be read, with the reason as a sentence.
     case unreadable(String)
 
+    /// A value that tells its type itself.
+    init(_ value: AttributeValue) {
+        switch value {
+        case .null, .composite: self = .attribute(value, .undefined)
+        case .integer: self = .attribute(value, .integer64)
+        case .double: self = .attribute(value, .double)
+        case .boolean: self = .attribute(value, .boolean)
+        case .decimal: self = .attribute(value, .decimal)
+        case .string: self = .attribute(value, .string)
+        case .date: self = .attribute(value, .date)
+        case .binary, .external: self = .attribute(value, .binary)
+        case .uuid: self = .attribute(value, .uuid)
+        case .uri: self = .attribute(value, .uri)
+        case .objectID(let id): self = .object(id)
+        }
+    }
+
     /// The value as the JSON contract has it: dates in ISO 8601, bytes in base64, decimals, UUIDs, URIs and
     /// identifiers as texts.
     var json: JSONValue {

@@ -1,6 +1,4 @@
-import Dispatch
 import Foundation
-import Glibc
 import Quire
 
 /// A progress bar on the terminal, for work that takes long; nothing in a pipe or a file.
@@ -213,12 +211,6 @@ struct ProgressTerminal: Sendable {
 
     /// Writes a text. A failure is ignored: the bar is only a decoration.
     func write(_ text: String) {
-        var rest = Array(text.utf8)[...]
-        while !rest.isEmpty {
-            let count = rest.withUnsafeBytes { Glibc.write(descriptor, $0.baseAddress, $0.count) }
-            if count < 0 && errno == EINTR { continue }
-            guard count > 0 else { return }
-            rest = rest.dropFirst(count)
-        }
+        try? Array(text.utf8).withUnsafeBytes { try Output.write($0, to: descriptor) }
     }
 }

@@ -281,9 +281,9 @@ final class UnreadableValues {
     func check() throws {
         guard let first else { return }
         defer { (count, self.first) = (0, nil) }
-        throw Failure(
-            sentence: count == 1
-                ? first.message : "\(count) values cannot be read. The first: \(first.message)",
-            status: .invalidData)
+        throw Failure.invalidData(
+            count == 1
+                ? first.message : "\(count) values cannot be read. The first: \(first.message)"
+        )
     }
 }

@@ -33,12 +33,12 @@ protocol PrintingOptions: ParsableArguments {
 }
 
 /// The option of a verb that prints a record or sentences.
-struct JSONOption: PrintingOptions {
+struct JSONOption: PrintingOptions, ResultPrinting {
     @Flag(help: "Print JSON.")
     var json = false
 
     func print(
-        default format: RowFormat = .table, compact: Bool = false, reportsChanges: Bool,
+        default format: RowFormat, compact: Bool, reportsChanges: Bool,
         _ body: (Output) throws -> Void
     ) throws {
         let output = Output(

@@ -44,6 +44,26 @@ struct RowOutput {
     mutating func finish() throws { try writer.finish() }
 }
 
+extension Output {
+    /// Prints a row for each element of a list.
+    ///
+    /// - Parameters:
+    ///   - columns: The names and sides of the texts; the other parameters are those of ``RowOutput``.
+    ///   - row: The texts of an element, and its JSON object.
+    func printRows<Element>(
+        of elements: [Element], _ columns: [TextTable.Column], members: [String],
+        ifEmpty sentence: String? = nil, isList: Bool = false,
+        _ row: (Element) throws -> (texts: [String], members: JSONValue)
+    ) throws {
+        var rows = RowOutput(columns, members: members, ifEmpty: sentence, isList: isList, to: self)
+        for element in elements {
+            let (texts, members) = try row(element)
+            try rows.add(texts, members)
+        }
+        try rows.finish()
+    }
+}
+
 /// Prints rows in one format.
 protocol RowWriter {
     typealias Texts = () throws -> [String]

@@ -18,7 +18,7 @@ struct TextTable {
     /// The columns' names and sides.
     let columns: [Column]
     /// The rows, each with a text per column.
-    var rows: [[String]] = []
+    var rows: [[String]]
     /// Whether the first line has the names of the columns.
     var hasHeader = true
     /// The width of the terminal, or `nil` if lines may have any length.
@@ -30,7 +30,10 @@ struct TextTable {
     static let minimumWidth = 4
     private static let gap = "  "
 
-    init(_ columns: [Column]) { self.columns = columns }
+    init(_ columns: [Column], rows: [[String]] = []) {
+        self.columns = columns
+        self.rows = rows
+    }
 
     /// The table, each line with its line end.
     var text: String { text(layout) }

@@ -169,10 +169,9 @@ final class AssignedChanges {
         for change in changes {
             guard let relationship = change.relationship, change.action == .set else { continue }
             if changes.count(where: { $0.relationship?.index == relationship.index }) > 1 {
-                throw Failure(
-                    sentence:
-                        "“\(relationship.name)” is assigned twice; identify its objects either by identifier or by value.",
-                    status: .usage)
+                throw Failure.usage(
+                    "“\(relationship.name)” is assigned twice; identify its objects either by identifier or by value."
+                )
             }
         }
     }

@@ -71,9 +71,7 @@ extension DocumentSession {
     /// - Throws: `Failure` in a session, which reads its commands from standard input.
     func requireStandardInput() throws {
         if isInteractive {
-            throw Failure(
-                sentence: "A session reads commands from standard input; specify a file.",
-                status: .usage)
+            throw Failure.usage("A session reads commands from standard input; specify a file.")
         }
     }
 

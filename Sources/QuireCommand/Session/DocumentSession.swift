@@ -34,12 +34,6 @@ final class DocumentSession {
         }
     }
 
-    /// A file of a document's additional content.
-    struct ContentFile: Equatable {
-        var path: String
-        var bytes: Int64
-    }
-
     /// The open document, package or store.
     private enum Backing {
         /// A package that is to be changed.
@@ -108,6 +102,16 @@ final class DocumentSession {
         case .package(let package, _): package.store
         case .store(let store, _): store
         }
+    }
+
+    /// The document, if it is a package that is to be changed.
+    private var document: SessionDocument? {
+        if case .document(let document) = backing { document } else { nil }
+    }
+
+    /// The package; `nil` for a bare store.
+    private var package: DocumentPackage? {
+        if case .package(let package, _) = backing { package } else { document?.package }
     }
 
     /// The context to fetch from and to change. Reverting a document gives it a new one.
@@ -210,11 +214,7 @@ final class DocumentSession {
 
     /// Closes it without saving, and without dropping what could not be saved.
     func closeKeepingDraft() {
-        switch backing {
-        case .document(let document): try? document.package.close()
-        case .package(let package, _): try? package.close()
-        case .store(let store, _): try? store.close()
-        }
+        if let package { try? package.close() } else { try? store.close() }
     }
 
     /// Runs a body, and closes the document. What the body has not saved is dropped if it throws; the first failure is reported.
@@ -245,22 +245,17 @@ final class DocumentSession {
         try await close()
     }
 
-    /// The status of changes that could not be saved before.
-    var draftStatus: DocumentDraftStatus {
-        if case .document(let document) = backing { document.draftStatus } else { .none }
-    }
-
     /// A sentence about the loss if the process ends after a failed save; `nil` if it comes back, or was told of where
     /// it is not a document.
     var loss: String? {
-        guard case .document(let document) = backing, document.draftError != nil else { return nil }
-        let counts = status.counts
+        guard document?.draftError != nil else { return nil }
+        let counts = status.changes.text
         return "Unsaved changes to “\(path)” are lost\(counts.isEmpty ? "" : ": \(counts)")."
     }
 
     /// Closes it without saving.
     func closeDiscardingChanges() async throws {
-        guard case .document(let document) = backing else { return try await close() }
+        guard let document else { return try await close() }
         try await document.close(discardingChanges: true)
     }
 
@@ -269,12 +264,12 @@ final class DocumentSession {
     /// Calls a closure when another program has deleted the document, or put another one in its place. The document stays
     /// open until the session ends, so that it can be saved elsewhere.
     func whenPackageIsGone(_ body: @escaping @MainActor () -> Void) {
-        if case .document(let document) = backing { document.packageIsGone = body }
+        document?.packageIsGone = body
     }
 
     /// - Throws: `QuireError` with code `notFound` if another program has deleted the document, which closes it.
     private func checkIsOpen() throws {
-        guard case .document(let document) = backing, !document.isOpen else { return }
+        if document?.isOpen ?? true { return }
         throw QuireError(
             .notFound, "“\(path)” was deleted by another program while it was open.", file: path)
     }
@@ -285,10 +280,7 @@ final class DocumentSession {
     func save() async throws {
         try checkIsOpen()
         context.transactionAuthor = Self.author
-        switch backing {
-        case .document(let document): try await document.save()
-        case .package, .store: try context.save()
-        }
+        if let document { try await document.save() } else { try context.save() }
     }
 
     /// Saves unsaved changes when a signal ends the process, instead of ending at once as other commands do.
@@ -308,12 +300,12 @@ final class DocumentSession {
 
     /// Counts what was saved to the store directly as a change, so that the document does what belongs to a save.
     func didSaveApart() {
-        if case .document(let document) = backing { document.updateChangeCount(.done) }
+        document?.updateChangeCount(.done)
     }
 
     /// Saves the document as another package.
     func saveAs(_ path: String, replacing: Bool, keepingDamage: Bool) async throws {
-        guard case .document(let document) = backing else {
+        guard let document else {
             throw QuireError(
                 .unsupported,
                 "“\(self.path)” is a bare store; copy it with “quire convert”.",
@@ -329,17 +321,14 @@ final class DocumentSession {
     /// Drops the changes since the last save.
     func revert() async throws {
         try checkIsOpen()
-        switch backing {
-        case .document(let document): try await document.revert()
-        case .package, .store:
-            context.rollback()
-            context.undoManager?.removeAllActions()
-        }
+        if let document { return try await document.revert() }
+        context.rollback()
+        context.undoManager?.removeAllActions()
     }
 
     /// Lets the document save itself.
     func autosave(after seconds: Double) throws {
-        guard case .document(let document) = backing else {
+        guard let document else {
             throw QuireError(
                 .unsupported, "“\(path)” is a bare store, which cannot be autosaved.", file: path)
         }
@@ -351,10 +340,7 @@ final class DocumentSession {
 
     /// Whether there is something to save.
     var hasUnsavedChanges: Bool {
-        switch backing {
-        case .document(let document): document.hasUnsavedChanges
-        case .package, .store: context.hasChanges
-        }
+        document?.hasUnsavedChanges ?? context.hasChanges
     }
 
     var canUndo: Bool { context.undoManager?.canUndo ?? false }
@@ -365,38 +351,35 @@ final class DocumentSession {
     /// The status.
     var status: DocumentStatus {
         DocumentStatus(
-            path: path, inserted: context.insertedObjects.count,
-            updated: context.updatedObjects.count,
-            deleted: context.deletedObjects.filter(\.hasChanges).count,
+            path: path,
+            changes: ChangeCounts(
+                inserted: context.insertedObjects.count, updated: context.updatedObjects.count,
+                deleted: context.deletedObjects.filter(\.hasChanges).count),
             hasUnsavedChanges: hasUnsavedChanges, canUndo: canUndo, canRedo: canRedo)
     }
 
     // MARK: - Beside the objects
 
     /// The files of additional content.
-    func additionalContentFiles() throws -> [ContentFile] {
-        let files: [(path: String, size: Int64)]
-        switch backing {
-        case .document(let document): files = try document.package.additionalContent()
-        case .package(let package, _): files = try package.additionalContent()
-        case .store: files = []
-        }
-        return files.map { ContentFile(path: $0.path, bytes: $0.size) }
+    func additionalContentFiles() throws -> [(path: String, size: Int64)] {
+        try package?.additionalContent() ?? []
     }
 
     /// The number and size of the files of external data.
     func externalData() throws -> (files: Int, bytes: Int64) {
-        guard let store = store as? SQLiteStore else { return (0, 0) }
-        return try DocumentPath.externalData(ofStoreAt: store.storePath)
+        guard let path = (store as? SQLiteStore)?.storePath else { return (0, 0) }
+        let folder = FileSystem.path(StorePath.supportFolder(of: path), StorePath.externalData)
+        guard FileSystem.exists(folder) else { return (0, 0) }
+        let files = try FileSystem.names(in: folder)
+            .compactMap {
+                try FileSystem.informationWithoutFollowing(at: FileSystem.path(folder, $0))
+            }.filter { $0.kind == .regular }
+        return (files.count, files.reduce(0) { $0 + $1.size })
     }
 
     /// The problems of the package beside its store.
     func packageProblems(progress: Progress? = nil) throws -> [DocumentProblem] {
-        switch backing {
-        case .document(let document): try document.package.packageProblems(progress: progress)
-        case .package(let package, _): try package.packageProblems(progress: progress)
-        case .store: []
-        }
+        try package?.packageProblems(progress: progress) ?? []
     }
 
     /// A sentence about another process that has unsaved changes of the document, which is read without them; `nil` if there is
@@ -426,6 +409,12 @@ final class DocumentSession {
 }
 
 extension PersistentStore {
+    /// The number of objects.
+    func objectCount() throws -> Int {
+        try layout.entities.filter { $0.number == $0.rootNumber }
+            .reduce(0) { try $0 + count(matching: FetchSpecification($1.name)) }
+    }
+
     /// Closes a store after everything has been saved. What fails then takes nothing back, and is only logged.
     func closeSaved() {
         do { try close() } catch {
@@ -461,9 +450,7 @@ final class SessionDocument: ManagedDocument {
 /// The status of an open document.
 struct DocumentStatus {
     var path: String
-    var inserted: Int
-    var updated: Int
-    var deleted: Int
+    var changes: ChangeCounts
     var hasUnsavedChanges: Bool
     var canUndo: Bool
     var canRedo: Bool
@@ -472,24 +459,20 @@ struct DocumentStatus {
         .object([
             "path": .string(path),
             "hasUnsavedChanges": .boolean(hasUnsavedChanges),
-            "inserted": .integer(Int64(inserted)),
-            "updated": .integer(Int64(updated)),
-            "deleted": .integer(Int64(deleted)),
+            "inserted": .integer(Int64(changes.inserted)),
+            "updated": .integer(Int64(changes.updated)),
+            "deleted": .integer(Int64(changes.deleted)),
             "canUndo": .boolean(canUndo),
             "canRedo": .boolean(canRedo),
         ])
     }
 
-    /// The numbers of changed objects; empty if there are none.
-    var counts: String {
-        ChangeCounts(inserted: inserted, updated: updated, deleted: deleted).text
-    }
-
     var sentence: String {
-        let changes =
+        let counts = changes.text
+        let unsaved =
             !hasUnsavedChanges
             ? "No unsaved changes" : counts.isEmpty ? "Unsaved changes" : "Unsaved: \(counts)"
         let steps = [(canUndo, "undo"), (canRedo, "redo")].filter(\.0).map(\.1)
-        return changes + (steps.isEmpty ? "." : "; can \(steps.joined(separator: " and ")).")
+        return unsaved + (steps.isEmpty ? "." : "; can \(steps.joined(separator: " and ")).")
     }
 }

@@ -14,7 +14,7 @@ protocol DocumentVerb: ParsableArguments {
     static var abstract: String { get }
     /// More about it, with examples of the command line.
     static var discussion: String { get }
-    /// Whether it only reads.
+    /// The access that it needs; by default it only reads.
     static var access: DocumentSession.Access { get }
     /// The options for the form of its output: ``RowOptions`` if it prints rows.
     associatedtype Printing: PrintingOptions = JSONOption
@@ -28,6 +28,7 @@ protocol DocumentVerb: ParsableArguments {
 
 extension DocumentVerb {
     static var commandName: String { name }
+    static var access: DocumentSession.Access { .read }
 }
 
 /// The output of a verb that succeeded. It is made late, because saving gives new objects their identifiers.
@@ -35,8 +36,8 @@ struct Reply {
     let print: @MainActor (Output) throws -> Void
 }
 
-/// The arguments that every verb has which works on a document.
-struct DocumentOptions: ParsableArguments {
+/// The options of commands that open a document, perhaps with a model from elsewhere.
+struct DocumentOptions: ParsableArguments, ResultPrinting {
     static let modelHelp = ArgumentHelp(
         "The model, if the store does not contain it; also another document or store that contains it.",
         valueName: "M.xcdatamodeld")
@@ -46,6 +47,8 @@ struct DocumentOptions: ParsableArguments {
 
     @Flag(help: "Print JSON.")
     var json = false
+
+    @OptionGroup(title: HelpText.keys) var unlock: UnlockOptions
 }
 
 /// A verb on the command line: `quire VERB PATH …`.
@@ -204,20 +207,5 @@ enum DocumentPath {
             $0.properties.isAlphabetic || "0123456789._-/+@%,:=".unicodeScalars.contains($0)
         }
         return isPlain ? path : "'" + path.replacing("'", with: "'\\''") + "'"
-    }
-
-    /// The number and size of the files of external data that lie beside a store.
-    static func externalData(ofStoreAt path: String) throws -> (files: Int, bytes: Int64) {
-        let folder = FileSystem.path(StorePath.supportFolder(of: path), StorePath.externalData)
-        var result = (files: 0, bytes: Int64(0))
-        guard FileSystem.exists(folder) else { return result }
-        for name in try FileSystem.names(in: folder) {
-            let file = try FileSystem.informationWithoutFollowing(
-                at: FileSystem.path(folder, name))
-            guard let file, file.kind == .regular else { continue }
-            result.files += 1
-            result.bytes += file.size
-        }
-        return result
     }
 }

@@ -99,7 +99,7 @@ final class InteractiveSession {
                 try? printHelp(
                     HelpText.printed(
                         SessionCommand.fullMessage(for: error), for: self.line,
-                        of: SessionCommand.self, width: StandardStreams.helpWidth) + "\n")
+                        of: SessionCommand.self))
                 return
             }
             report(Failure(error, of: SessionCommand.self))
@@ -186,7 +186,8 @@ final class InteractiveSession {
                 try answer { try $0.printResult(levels: 0, []) { document.status.json } }
             }
         } else if isTerminal {
-            let changes = status.counts.isEmpty ? "the changes" : status.counts
+            let counts = status.changes.text
+            let changes = counts.isEmpty ? "the changes" : counts
             try answer {
                 try $0.print(status.hasUnsavedChanges ? "Saved: \(changes)." : "Nothing to save.")
             }

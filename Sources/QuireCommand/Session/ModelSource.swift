@@ -1,7 +1,5 @@
-import Foundation
 import Quire
 import QuireDocuments
-import QuireStore
 
 /// A model, wherever it is: in a file of its own, or in a document or store that carries it.
 struct ModelSource {

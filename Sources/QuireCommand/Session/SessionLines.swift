@@ -98,11 +98,10 @@ struct StatusLine: ParsableCommand, SessionLine {
         commandName: "status",
         abstract: "Prints the number of unsaved changes, and whether undo and redo are possible.")
 
-    @Flag(help: "Print JSON.")
-    var json = false
+    @OptionGroup var printing: JSONOption
 
     func run(in session: InteractiveSession) async throws {
-        try session.printStatus(nil, json: json)
+        try session.printStatus(nil, json: printing.json)
     }
 }
 
@@ -112,14 +111,13 @@ struct DiffLine: ParsableCommand, SessionLine {
         commandName: "diff",
         abstract: "Prints the unsaved changes; with arguments, compares as on the command line.")
 
-    @Flag(help: "Print JSON.")
-    var json = false
+    @OptionGroup var printing: JSONOption
 
     func run(in session: InteractiveSession) async throws {
         let document = session.document
         let reply = try UnsavedChanges(of: document.context, in: document.layout)
             .reply(document.status.sentence)
-        try session.answer(json: json) { try reply.print($0) }
+        try session.answer(json: printing.json) { try reply.print($0) }
     }
 }
 
@@ -141,11 +139,8 @@ struct HelpLine: ParsableCommand, SessionLine {
             throw Corrections.unknownCommand([word], after: SessionCommand.self)
                 ?? ValidationError("“\(word)” is not a command.")
         }
-        let width = StandardStreams.helpWidth
-        try session.printHelp(
-            HelpText.printed(
-                root.helpMessage(for: found, columns: width), for: [word], of: root, width: width)
-                + "\n")
+        let help = root.helpMessage(for: found, columns: StandardStreams.helpWidth)
+        try session.printHelp(HelpText.printed(help, for: [word], of: root))
     }
 
     private static func overview(of commands: [any ParsableCommand.Type]) -> String {

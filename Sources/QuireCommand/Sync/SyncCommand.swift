@@ -109,11 +109,10 @@ struct SyncInitCommand: AsyncParsableCommand {
             try await excluding.apply(to: sync)
             try await sync.setTransportDescription(folder)
             let result = try await document.synchronize(sync)
-            return (try await document.syncStatus(), try document.objectCount(), result)
+            return (try await document.syncStatus(), try document.store.objectCount(), result)
         }
         result.reportProblems()
-        try Output.printResult(
-            json: options.json, reportsChanges: true,
+        try options.printResult(
             [
                 "Created the \(encrypt ? "encrypted " : "")shared document “\(name)” in \(folder): \(Count.of(count, "object")), \(Count.of(result.sentCount, "file")) sent."
             ]
@@ -181,8 +180,7 @@ struct SyncJoinCommand: AsyncParsableCommand {
             }
         joined.result.reportProblems()
         let made = isNew ? "Created \(path) as a replica" : "\(path) is a replica"
-        try Output.printResult(
-            json: options.json, reportsChanges: true,
+        try options.printResult(
             [
                 "\(made) of the shared document in \(folder): \(Count.of(joined.count, "object")); \(joined.result.text)."
             ]
@@ -198,11 +196,7 @@ struct SyncJoinCommand: AsyncParsableCommand {
         }
     }
 
-    private struct Joined {
-        let status: SyncStatus
-        let count: Int
-        let result: SyncResult
-    }
+    private typealias Joined = (status: SyncStatus, count: Int, result: SyncResult)
 
     @MainActor
     private func joinExisting(_ transport: FolderTransport) async throws -> Joined {
@@ -227,7 +221,7 @@ struct SyncJoinCommand: AsyncParsableCommand {
             let status = try await document.syncStatus()
             try await sync.setTransportDescription(transport.path)
             let result = try await document.synchronize(sync)
-            return Joined(status: status, count: try document.objectCount(), result: result)
+            return (status, try document.store.objectCount(), result)
         }
     }
 
@@ -300,7 +294,7 @@ struct SyncLeaveCommand: AsyncParsableCommand {
         let (status, count) = try await DocumentSession.use(path, .write, options.wait) {
             document in
             let status = try await document.syncStatus()
-            let count = try document.objectCount()
+            let count = try document.store.objectCount()
             if everywhere {
                 let transport = try FolderTransport.existing(await document.sharedFolder(nil))
                 try await document.replica(transport).removeSyncedContent()
@@ -314,8 +308,7 @@ struct SyncLeaveCommand: AsyncParsableCommand {
             return (status, count)
         }
         let hasUnsent = status.outgoingCount > 0 || status.hasNewChanges
-        try Output.printResult(
-            json: options.json, reportsChanges: true,
+        try options.printResult(
             [
                 "\(path) is a local document again and keeps its \(count == 1 ? "object" : "\(count) objects")."
                     + (everywhere ? " The shared document was removed from the folder." : "")
@@ -332,12 +325,6 @@ struct SyncLeaveCommand: AsyncParsableCommand {
 }
 
 extension DocumentSession {
-    /// The number of objects.
-    func objectCount() throws -> Int {
-        try layout.entities.filter { $0.number == $0.rootNumber }
-            .reduce(0) { try $0 + store.count(matching: FetchSpecification($1.name)) }
-    }
-
     /// Throws if the document is protected.
     func checkProtection() throws {
         if let store = store as? SQLiteStore { try SyncContainer.checkProtection(of: store) }
@@ -348,5 +335,59 @@ extension SyncResult {
     /// Says on standard error which files could not be merged, and why.
     func reportProblems() {
         for sentence in problems.sentences { Output.report(sentence) }
+    }
+}
+
+/// `quire sync ignore FOLDER`
+struct SyncIgnoreCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "ignore",
+        abstract: "Tells Syncthing which files of documents and stores to ignore.",
+        discussion: """
+            For a Syncthing folder that contains documents or stores themselves. An open document \
+            has files that must stay on its machine: another machine's write-ahead log would damage \
+            the store. Adds patterns for them at the beginning of the folder's .stignore, between \
+            two marker lines. Run it on every machine: Syncthing does not transfer that file.
+
+            Such documents are transferred completely only while they are closed. Keep a document \
+            that is edited on two machines outside the folder, and use sync init and sync join.
+
+            EXAMPLES:
+              quire sync ignore ~/Sync
+              quire sync ignore ~/Sync --document-extension recipes --store-extension storedata
+            """)
+
+    @Argument(help: ArgumentHelp("The folder that Syncthing synchronizes.", valueName: "FOLDER"))
+    var folder: String
+
+    @Option(
+        help: ArgumentHelp(
+            "Additional file extension of documents, besides quire.", valueName: "EXTENSION"))
+    var documentExtension: [String] = []
+
+    @Option(
+        help: ArgumentHelp(
+            "Additional file extension of stores, besides sqlite, sqlite3, db and store.",
+            valueName: "EXTENSION"))
+    var storeExtension: [String] = []
+
+    @OptionGroup var printing: JSONOption
+
+    func run() throws {
+        let place = FolderTransport.place(of: folder)
+        try DocumentPackage.checkOutside(
+            FileSystem.path(place, SyncIgnorePatterns.syncthingFileName))
+        let patterns = try SyncIgnorePatterns(
+            documentExtensions: SyncIgnorePatterns.documentExtensions + documentExtension,
+            storeExtensions: SyncIgnorePatterns.storeExtensions + storeExtension)
+        let added = try patterns.writeSyncthingIgnoreFile(in: place)
+        let file = FileSystem.path(folder, SyncIgnorePatterns.syncthingFileName)
+        let sentence =
+            added.isEmpty
+            ? "\(file) already contains all patterns."
+            : "Added \(Count.of(added.count, "pattern")) to \(file)."
+        try printing.printResult(levels: 2, [sentence]) {
+            .object(["file": .string(file), "added": .array(added.map { .string($0) })])
+        }
     }
 }

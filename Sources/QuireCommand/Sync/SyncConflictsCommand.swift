@@ -66,7 +66,7 @@ struct SyncStatusCommand: AsyncParsableCommand {
         }
         lines += faults
         if check, faults.isEmpty { lines.append("All objects match the merged changes.") }
-        try Output.printResult(json: options.json, reportsChanges: false, levels: 2, lines) {
+        try options.printResult(reportsChanges: false, levels: 2, lines) {
             .object([
                 "path": .string(path), "container": .string(status.container.description),
                 "peer": .string(status.peer.description), "folder": JSONValue(folder),
@@ -81,10 +81,9 @@ struct SyncStatusCommand: AsyncParsableCommand {
             ])
         }
         if !faults.isEmpty {
-            throw Failure(
-                sentence:
-                    "“\(path)” differs from the merged changes (\(Count.of(faults.count, "problem"))); try “quire sync repair”.",
-                status: .invalidData)
+            throw Failure.invalidData(
+                "“\(path)” differs from the merged changes (\(Count.of(faults.count, "problem"))); try “quire sync repair”."
+            )
         }
     }
 }
@@ -123,13 +122,12 @@ struct SyncConflictsCommand: AsyncParsableCommand {
             _ = try await document.syncStatus()
             return try await document.replica().conflicts()
         }
-        try printing.print { output in
-            var rows = RowOutput(
-                SyncConflict.columns,
+        try printing.print {
+            try $0.printRows(
+                of: conflicts, SyncConflict.columns,
                 members: ["number", "id", "entity", "property", "kind", "lost", "kept", "date"],
-                ifEmpty: "No conflicts.", to: output)
-            for conflict in conflicts { try rows.add(conflict.texts, conflict.json) }
-            try rows.finish()
+                ifEmpty: "No conflicts."
+            ) { ($0.texts, $0.json) }
         }
     }
 }
@@ -217,7 +215,7 @@ struct SyncResolveCommand: AsyncParsableCommand {
         let lines = resolved.map {
             "\($0.objectName), \($0.propertyName): \(outcome(of: $0))"
         }
-        try Output.printResult(json: options.json, reportsChanges: true, levels: 0, lines) {
+        try options.printResult(levels: 0, lines) {
             .object([
                 "resolved": .array(resolved.map { .integer($0.number) }),
                 "with": .string(lost ? "lost" : kept ? "kept" : "set"),

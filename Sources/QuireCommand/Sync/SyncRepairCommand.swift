@@ -120,9 +120,8 @@ enum SyncRound {
             return result
         }
         result.reportProblems()
-        try Output.printResult(
-            json: options.json, reportsChanges: true,
-            [done.map { "\($0): \(result.text)." } ?? result.sentence]
-        ) { .object(result.members) }
+        try options.printResult([done.map { "\($0): \(result.text)." } ?? result.sentence]) {
+            .object(result.members)
+        }
     }
 }

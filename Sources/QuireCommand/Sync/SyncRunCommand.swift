@@ -1,7 +1,6 @@
 import ArgumentParser
 import Foundation
 import Quire
-import QuireDocuments
 import QuireSQLite
 import QuireSync
 
@@ -36,8 +35,6 @@ struct SyncRunCommand: AsyncParsableCommand {
     @MainActor
     func run() async throws {
         if watch {
-            try options.unlock.unlock(path)
-            if let folder { try FolderTransport.checkApart(folder, document: path) }
             return try await SyncWatch(path: path, folder: folder, options: options).run()
         }
         try await SyncRound.run(path, options, folder: folder) { try await $0.synchronize() }
@@ -71,8 +68,6 @@ struct SyncWatchCommand: AsyncParsableCommand {
 
     @MainActor
     func run() async throws {
-        try options.unlock.unlock(path)
-        if let folder { try FolderTransport.checkApart(folder, document: path) }
         try await SyncWatch(path: path, folder: folder, options: options).run()
     }
 }
@@ -110,6 +105,8 @@ private final class SyncWatch {
 
     /// Goes on until a signal ends it.
     func run() async throws {
+        try options.unlock.unlock(path)
+        if let folder { try FolderTransport.checkApart(folder, document: path) }
         let document = try await DocumentSession.open(path, modelPath: nil, access: .follow)
         try await document.untilInterrupted { [self] in try await watch(document) }
     }

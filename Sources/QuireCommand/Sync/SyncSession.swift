@@ -6,7 +6,7 @@ import QuireSQLite
 import QuireSync
 
 /// The arguments that every verb of `quire sync` has.
-struct SyncOptions: ParsableArguments {
+struct SyncOptions: ParsableArguments, ResultPrinting {
     @Flag(help: "Print JSON.")
     var json = false
 
@@ -38,9 +38,7 @@ struct FolderPasswordOption: ParsableArguments {
         if let typed = try SecretLine.askForNew("password", "New password of the shared folder: ") {
             return typed
         }
-        throw Failure(
-            sentence: "--encrypt requires a password; specify it with --password-fd N.",
-            status: .usage)
+        throw Failure.usage("--encrypt requires a password; specify it with --password-fd N.")
     }
 
     /// The password for joining the shared document in a folder: from the descriptor, or asked for on the terminal if the document
@@ -154,15 +152,10 @@ extension FolderTransport {
         guard path.split(separator: "/").contains(where: { $0 == ".." || $0 == "." }) else {
             return path
         }
-        func resolved(_ path: String) -> String? {
-            guard let real = realpath(path, nil) else { return nil }
-            defer { free(real) }
-            return String(cString: real)
-        }
-        return resolved(path)
-            ?? resolved(FileSystem.folder(of: path)).map {
-                FileSystem.path($0, FileSystem.name(of: path))
-            } ?? path
+        let real = FileSystem.resolved(path)
+        if real != path { return real }
+        let folder = FileSystem.resolved(FileSystem.folder(of: path))
+        return FileSystem.path(folder, FileSystem.name(of: path))
     }
 
     /// Opens the folder of a document that is synchronized already.

@@ -20,7 +20,6 @@ struct CheckVerb: DocumentVerb {
           quire check Library.quire
           quire check Library.quire --json
         """
-    static let access = DocumentSession.Access.read
 
     @OptionGroup var color: ColorOption
 
@@ -37,10 +36,8 @@ struct CheckVerb: DocumentVerb {
             try report.print(output)
             try output.flush()
             if !report.isWhole {
-                throw Failure(
-                    sentence:
-                        "“\(document.path)” has \(Count.of(report.problemCount, "problem")).",
-                    status: .invalidData)
+                throw Failure.invalidData(
+                    "“\(document.path)” has \(Count.of(report.problemCount, "problem")).")
             }
         }
     }

@@ -47,14 +47,8 @@ struct ContentDocument: ParsableArguments {
             package = try DocumentPackage.open(
                 at: path, readOnly: !writing, waiting: wait.lockWait(for: path))
         }
-        do {
-            let result = try body(package)
-            package.closeSaved()
-            return result
-        } catch {
-            try? package.close()
-            throw package.naming(path, in: error)
-        }
+        defer { package.closeSaved() }
+        do { return try body(package) } catch { throw package.naming(path, in: error) }
     }
 
     /// The files that a path means: the file, or those in the folder.
@@ -92,17 +86,27 @@ struct ContentListCommand: AsyncParsableCommand {
             try file.map { try ContentDocument.files($0, in: package) }
                 ?? package.additionalContent()
         }
-        try printing.print { output in
-            var rows = RowOutput(
-                [("file", .left), ("bytes", .right)], members: ["path", "bytes"],
-                ifEmpty: "No additional content.", to: output)
-            for file in files {
-                try rows.add(
-                    [file.path, "\(file.size)"],
-                    .object(["path": .string(file.path), "bytes": .integer(file.size)]))
-            }
-            try rows.finish()
+        try printing.print {
+            try $0.printRows(
+                of: files, [("file", .left), ("bytes", .right)], members: ["path", "bytes"],
+                ifEmpty: "No additional content."
+            ) { ([$0.path, "\($0.size)"], ContentFile.json($0)) }
         }
+    }
+}
+
+/// A file of additional content, as commands print it.
+enum ContentFile {
+    static func json(_ file: (path: String, size: Int64)) -> JSONValue {
+        .object(["path": .string(file.path), "bytes": .integer(file.size)])
+    }
+
+    /// A table of files after an empty line; nothing without files.
+    static func lines(_ files: [(path: String, size: Int64)]) -> [String] {
+        if files.isEmpty { return [] }
+        let rows = files.map { [$0.path, "\($0.size)"] }
+        return [""]
+            + TextTable([("additional content", .left), ("bytes", .right)], rows: rows).lines
     }
 }
 
@@ -127,8 +131,7 @@ struct ContentAddCommand: AsyncParsableCommand {
         help: ArgumentHelp("The new name of a single file or folder.", valueName: "NAME"))
     var name: String?
 
-    @Flag(help: "Print JSON.")
-    var json = false
+    @OptionGroup var printing: JSONOption
 
     func validate() throws {
         if name != nil, files.count != 1 {
@@ -153,10 +156,8 @@ struct ContentAddCommand: AsyncParsableCommand {
         }
         try document.with(writing: true) { try $0.changeAdditionalContent(adding: sources) }
         let paths = sources.keys.sorted()
-        try Output.printResult(
-            json: json, reportsChanges: true, levels: 2,
-            paths.isEmpty
-                ? ["No files to add."] : paths.map { "Added \(FileName($0))." }
+        try printing.printResult(
+            levels: 2, paths.isEmpty ? ["No files to add."] : paths.map { "Added \(FileName($0))." }
         ) { .object(["added": .array(paths.map { .string(FileName($0).text) })]) }
     }
 
@@ -254,8 +255,7 @@ struct ContentRemoveCommand: AsyncParsableCommand {
     @Argument(help: ArgumentHelp("Files and folders.", valueName: "FILE"))
     var files: [String]
 
-    @Flag(help: "Print JSON.")
-    var json = false
+    @OptionGroup var printing: JSONOption
 
     func run() async throws {
         let removed = try document.with(writing: true) { package in
@@ -268,8 +268,8 @@ struct ContentRemoveCommand: AsyncParsableCommand {
             try package.changeAdditionalContent(removing: paths)
             return paths
         }
-        try Output.printResult(
-            json: json, reportsChanges: true, levels: 2, removed.map { "Removed \($0)." }
-        ) { .object(["removed": .array(removed.map { .string($0) })]) }
+        try printing.printResult(levels: 2, removed.map { "Removed \($0)." }) {
+            .object(["removed": .array(removed.map { .string($0) })])
+        }
     }
 }

@@ -101,10 +101,9 @@ struct ConvertCommand: AsyncParsableCommand {
         try opening.unlock.unlock(newPath)
         let new = try StoreFile(at: newPath).open()
         defer { try? new.close() }
-        let count = try new.layout.entities.filter { $0.number == $0.rootNumber }
-            .reduce(0) { try $0 + new.count(matching: FetchSpecification($1.name)) }
-        try Output.printResult(
-            json: opening.json, reportsChanges: true, levels: 0,
+        let count = try new.objectCount()
+        try opening.printResult(
+            levels: 0,
             [
                 "Converted \(path) (\(source.type.rawValue)) to \(newPath) (\(new.type.rawValue)): "
                     + "\(Count.of(count, "object"))."

@@ -32,7 +32,6 @@ struct DataGetVerb: DocumentVerb {
           quire data get Films.quire Film/p1 video -o 00001.mts
           quire data get Films.quire Film/p1 video | mpv -
         """
-    static let access = DocumentSession.Access.read
 
     @Argument(help: ArgumentHelp("The object.", valueName: "OBJECT"))
     var object: String
@@ -71,10 +70,9 @@ struct DataGetVerb: DocumentVerb {
     @MainActor
     private func stream(_ data: ExternalData) async throws -> Reply {
         if isatty(STDOUT_FILENO) == 1 {
-            throw Failure(
-                sentence:
-                    "Binary data cannot be written to a terminal; specify a file with -o, or pipe the output.",
-                status: .usage)
+            throw Failure.usage(
+                "Binary data cannot be written to a terminal; specify a file with -o, or pipe the output."
+            )
         }
         for try await chunk in data.chunks() {
             try chunk.withUnsafeBytes(Output.write)
@@ -140,7 +138,6 @@ struct DataListVerb: DocumentVerb {
           quire data list Films.quire
           quire data list Films.quire --verify --json
         """
-    static let access = DocumentSession.Access.read
     typealias Printing = RowOptions
 
     @Flag(help: "Read every file and compare it with its digest.")
@@ -150,31 +147,25 @@ struct DataListVerb: DocumentVerb {
     func run(on document: DocumentSession) async throws -> Reply {
         let values = try (document.store as? SQLiteStore)?.externalValues() ?? []
         let rows = try values.map { ($0, try verify ? $0.verifiedState() : $0.state) }
-        return Reply { output in
-            var list = RowOutput(
+        return Reply {
+            try $0.printRows(
+                of: rows,
                 [
                     ("object", .left), ("attribute", .left), ("bytes", .right), ("file", .left),
                     ("digest", .left),
                 ], members: ["id", "attribute", "bytes", "file", "state", "sha256"],
-                ifEmpty: "No values in external files.", to: output)
-            for (value, state) in rows {
-                try list.add(
-                    [
-                        value.objectID.shortDescription, value.attribute, "\(value.size)",
-                        value.name, state.rawValue,
-                    ],
-                    .object([
-                        "id": .string(value.objectID.uriRepresentation),
-                        "attribute": .string(value.attribute), "bytes": .integer(value.size),
-                        "file": .string(value.name), "state": .string(state.rawValue),
-                        "sha256": JSONValue(value.sha256.map(Self.hexadecimal)),
-                    ]))
+                ifEmpty: "No values in external files."
+            ) { value, state in
+                let id = value.objectID
+                let members: [String: JSONValue] = [
+                    "id": .string(id.uriRepresentation), "attribute": .string(value.attribute),
+                    "bytes": .integer(value.size), "file": .string(value.name),
+                    "state": .string(state.rawValue),
+                    "sha256": JSONValue(value.sha256.map(ComparedValue.hexadecimal)),
+                ]
+                let texts = [id.shortDescription, value.attribute, "\(value.size)", value.name]
+                return (texts + [state.rawValue], .object(members))
             }
-            try list.finish()
         }
-    }
-
-    private static func hexadecimal(_ digest: Data) -> String {
-        digest.map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined()
     }
 }

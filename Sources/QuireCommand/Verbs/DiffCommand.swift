@@ -2,7 +2,6 @@ import ArgumentParser
 import Foundation
 import Quire
 import QuireDocuments
-import QuireStore
 
 /// `quire diff PATH [SINCE]`
 struct DiffCommand: AsyncParsableCommand {
@@ -44,7 +43,6 @@ struct DiffCommand: AsyncParsableCommand {
 
     @OptionGroup var comparison: ComparisonOptions
     @OptionGroup var options: DocumentOptions
-    @OptionGroup(title: HelpText.keys) var unlock: UnlockOptions
 
     private enum Since {
         case path(String)
@@ -55,11 +53,11 @@ struct DiffCommand: AsyncParsableCommand {
     @MainActor
     func run() async throws {
         try comparison.run(json: options.json) { comparison in
-            let new = try ComparedState(at: path, model: options.model, unlock)
+            let new = try ComparedState(at: path, model: options.model, options.unlock)
             defer { new.close() }
             switch try resolved(new) {
             case .path(let path):
-                let old = try ComparedState(at: path, model: options.model, unlock)
+                let old = try ComparedState(at: path, model: options.model, options.unlock)
                 defer { old.close() }
                 try comparison.compare(old, new)
             case .version(let version, let package):
@@ -76,10 +74,9 @@ struct DiffCommand: AsyncParsableCommand {
     private func resolved(_ new: ComparedState) throws -> Since {
         guard let since else {
             guard let package = new.package else {
-                throw Failure(
-                    sentence:
-                        "“\(path)” is a store, which has no versions; specify another store, or a transaction of its history, to compare with.",
-                    status: .usage)
+                throw Failure.usage(
+                    "“\(path)” is a store, which has no versions; specify another store, or a transaction of its history, to compare with."
+                )
             }
             guard let latest = try package.versions().first else {
                 throw QuireError(

@@ -141,10 +141,8 @@ struct ExportCommand: AsyncParsableCommand {
     @MainActor
     func run() async throws {
         if archive == "-", isatty(STDOUT_FILENO) == 1 {
-            throw Failure(
-                sentence:
-                    "An archive cannot be written to a terminal; specify a file, or pipe the output.",
-                status: .usage)
+            throw Failure.usage(
+                "An archive cannot be written to a terminal; specify a file, or pipe the output.")
         }
         if let form { return try export(as: form) }
         try DocumentPath.requirePackage(
@@ -174,9 +172,8 @@ struct ExportCommand: AsyncParsableCommand {
         if archive == "-" { return }
         let files = manifest.entries.count { !$0.path.hasSuffix("/") }
         let signature = sign == nil ? "" : ", signed"
-        try Output.printResult(
-            json: opening.json, reportsChanges: true, levels: 0,
-            ["Exported \(path) to \(archive): \(Count.of(files, "file"))\(signature)."]
+        try opening.printResult(
+            levels: 0, ["Exported \(path) to \(archive): \(Count.of(files, "file"))\(signature)."]
         ) {
             .object([
                 "path": .string(archive),
@@ -233,9 +230,9 @@ struct ExportCommand: AsyncParsableCommand {
             error.message += " Add --remove-protection."
             throw error
         }
-        try Output.printResult(
-            json: opening.json, reportsChanges: true, levels: 0, ["Exported \(path) to \(archive)."]
-        ) { .object(["path": .string(archive), "form": .string(form.rawValue)]) }
+        try opening.printResult(levels: 0, ["Exported \(path) to \(archive)."]) {
+            .object(["path": .string(archive), "form": .string(form.rawValue)])
+        }
     }
 
     private func export(

@@ -1,7 +1,6 @@
 import ArgumentParser
 import Foundation
 import Quire
-import QuireStore
 
 /// `quire history …`
 struct HistoryCommand: ParsableCommand {
@@ -81,7 +80,6 @@ struct HistoryPurgeCommand: AsyncParsableCommand {
     var dryRun = false
 
     @OptionGroup var options: DocumentOptions
-    @OptionGroup(title: HelpText.keys) var unlock: UnlockOptions
     @OptionGroup var wait: WaitOption
 
     func validate() throws {
@@ -107,7 +105,7 @@ struct HistoryPurgeCommand: AsyncParsableCommand {
 
     @MainActor
     func run() async throws {
-        try unlock.unlock(path)
+        try options.unlock.unlock(path)
         let document = try await DocumentSession.open(
             path, modelPath: options.model, access: dryRun ? .read : .write, waiting: wait)
         let (removed, kept) = try await document.closing {
@@ -120,8 +118,8 @@ struct HistoryPurgeCommand: AsyncParsableCommand {
             }
             return (removed, kept)
         }
-        try Output.printResult(
-            json: options.json, reportsChanges: !dryRun,
+        try options.printResult(
+            reportsChanges: !dryRun,
             [
                 "\(dryRun ? "Would remove" : "Removed") \(Count.of(removed, "transaction")); \(kept) \(kept == 1 ? "remains" : "remain")."
             ]

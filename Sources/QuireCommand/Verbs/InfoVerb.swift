@@ -13,7 +13,6 @@ struct InfoVerb: DocumentVerb {
           quire info Library.quire
           quire info Backup.zip --json
         """
-    static let access = DocumentSession.Access.read
 
     @MainActor
     func run(on document: DocumentSession) async throws -> Reply {
@@ -41,7 +40,7 @@ struct DocumentInfo {
     var isMirrored: Bool
     var modelVersionIdentifiers: [String]
     var entities: [Entity]
-    var additionalContent: [DocumentSession.ContentFile]
+    var additionalContent: [(path: String, size: Int64)]
     var externalData: (files: Int, bytes: Int64)
 
     /// Whether the shared folder is encrypted; `nil` if the document is not synchronized.
@@ -90,10 +89,7 @@ struct DocumentInfo {
                         "parent": JSONValue($0.parent), "count": .integer(Int64($0.count)),
                     ])
                 }),
-            "additionalContent": .array(
-                additionalContent.map {
-                    .object(["path": .string($0.path), "bytes": .integer($0.bytes)])
-                }),
+            "additionalContent": .array(additionalContent.map(ContentFile.json)),
             "externalData": .object([
                 "files": .integer(Int64(externalData.files)),
                 "bytes": .integer(externalData.bytes),
@@ -110,16 +106,12 @@ struct DocumentInfo {
             lines.append(line)
         }
         if isMirrored { lines.append("Mirrored to CloudKit by its app") }
-        var table = TextTable([("entity", .left), ("parent", .left), ("objects", .right)])
-        table.rows = entities.map {
-            [$0.name, $0.parent ?? "", $0.isAbstract ? "abstract" : "\($0.count)"]
-        }
-        lines += [""] + table.lines
-        if !additionalContent.isEmpty {
-            var table = TextTable([("additional content", .left), ("bytes", .right)])
-            table.rows = additionalContent.map { [$0.path, "\($0.bytes)"] }
-            lines += [""] + table.lines
-        }
+        let table = TextTable(
+            [("entity", .left), ("parent", .left), ("objects", .right)],
+            rows: entities.map {
+                [$0.name, $0.parent ?? "", $0.isAbstract ? "abstract" : "\($0.count)"]
+            })
+        lines += [""] + table.lines + ContentFile.lines(additionalContent)
         if externalData.files > 0 {
             let files = Count.of(externalData.files, "file")
             lines += ["", "External data: \(files), \(externalData.bytes) bytes"]

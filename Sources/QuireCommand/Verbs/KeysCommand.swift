@@ -42,14 +42,12 @@ struct KeysListCommand: AsyncParsableCommand {
         _ = try DocumentPath.kind(of: path)
         let domain = try UnlockOptions.domain(at: path)
         if domain == nil { try UnlockOptions.checkIsNotSealed(path) }
-        try printing.print { output in
-            var rows = RowOutput(
-                ProtectionListing.columns, members: ["id", "kind", "label", "created"],
-                ifEmpty: domain == nil ? "\(path) is not protected." : nil, to: output)
-            for slot in domain?.slots ?? [] {
-                try rows.add(ProtectionListing.texts(slot), ProtectionListing.json(slot))
-            }
-            try rows.finish()
+        try printing.print {
+            try $0.printRows(
+                of: domain?.slots ?? [], ProtectionListing.columns,
+                members: ["id", "kind", "label", "created"],
+                ifEmpty: domain == nil ? "\(path) is not protected." : nil
+            ) { (ProtectionListing.texts($0), ProtectionListing.json($0)) }
         }
     }
 }
@@ -89,9 +87,7 @@ struct KeysAddCommand: AsyncParsableCommand {
     var label = ""
 
     @OptionGroup(title: HelpText.keys) var unlock: UnlockOptions
-
-    @Flag(help: "Print JSON.")
-    var json = false
+    @OptionGroup var printing: JSONOption
 
     func validate() throws {
         let given = [
@@ -113,14 +109,13 @@ struct KeysAddCommand: AsyncParsableCommand {
     }
 
     func run() async throws {
-        _ = try DocumentPath.kind(of: path)
         let domain = try unlock.unlockedDomain(at: path)
         let (credential, words) = try newCredential()
         let id = try domain.addSlot(credential, label: label)
         let lines = words.map { [ProtectionListing.wordsNote, $0] } ?? []
-        try Output.printResult(
-            json: json, reportsChanges: true, lines + ["Added the key \(id.uuidString) to \(path)."]
-        ) { .object(["id": .string(id.uuidString), "recoveryKey": JSONValue(words)]) }
+        try printing.printResult(lines + ["Added the key \(id.uuidString) to \(path)."]) {
+            .object(["id": .string(id.uuidString), "recoveryKey": JSONValue(words)])
+        }
     }
 
     private func newCredential() throws -> (KeybagCredential, words: String?) {
@@ -140,10 +135,9 @@ struct KeysAddCommand: AsyncParsableCommand {
         }
         guard let passphrase = try SecretLine.askForNew("passphrase", "New passphrase: ")
         else {
-            throw Failure(
-                sentence:
-                    "A passphrase cannot be asked for without a terminal; specify one with --new-passphrase-fd N.",
-                status: .usage)
+            throw Failure.usage(
+                "A passphrase cannot be asked for without a terminal; specify one with --new-passphrase-fd N."
+            )
         }
         return (.passphrase(passphrase), nil)
     }
@@ -162,12 +156,9 @@ struct KeysRemoveCommand: AsyncParsableCommand {
     var key: String
 
     @OptionGroup(title: HelpText.keys) var unlock: UnlockOptions
-
-    @Flag(help: "Print JSON.")
-    var json = false
+    @OptionGroup var printing: JSONOption
 
     func run() async throws {
-        _ = try DocumentPath.kind(of: path)
         let domain = try unlock.unlockedDomain(at: path)
         let prefix = key.uppercased()
         let meant = domain.slots.map(\.id).filter {
@@ -183,9 +174,9 @@ struct KeysRemoveCommand: AsyncParsableCommand {
             throw QuireError(.notFound, "“\(path)” has no key “\(key)”.", file: path)
         }
         try domain.removeSlot(id)
-        try Output.printResult(
-            json: json, reportsChanges: true, ["Removed the key \(id.uuidString) from \(path)."]
-        ) { .object(["removed": .string(id.uuidString)]) }
+        try printing.printResult(["Removed the key \(id.uuidString) from \(path)."]) {
+            .object(["removed": .string(id.uuidString)])
+        }
     }
 }
 
@@ -202,8 +193,7 @@ struct KeysMakeCommand: AsyncParsableCommand {
 
     @OptionGroup(title: HelpText.keys) var keys: NewKeyOptions
 
-    @Flag(help: "Print JSON.")
-    var json = false
+    @OptionGroup var printing: JSONOption
 
     func validate() throws {
         if keys.unlock.keybag != nil {
@@ -217,11 +207,11 @@ struct KeysMakeCommand: AsyncParsableCommand {
         // The document may replace or remove its files, and then nothing would open what belongs to the keybag.
         try DocumentPackage.checkOutside(path)
         let (slots, words) = try keys.slots()
-        if let words, !json { try ProtectionListing.printWords(words) }
+        if let words, !printing.json { try ProtectionListing.printWords(words) }
         try ProtectionDomain.setUp(at: path, slots: slots)
-        try Output.printResult(
-            json: json, reportsChanges: words == nil, ["Created the keybag \(path)."]
-        ) { .object(["path": .string(path), "recoveryKey": JSONValue(words)]) }
+        try printing.printResult(reportsChanges: words == nil, ["Created the keybag \(path)."]) {
+            .object(["path": .string(path), "recoveryKey": JSONValue(words)])
+        }
     }
 }
 
@@ -259,19 +249,99 @@ enum ProtectionListing {
         [slot.id.uuidString, slot.kind.rawValue, slot.label, PrintedDate.text(slot.created)]
     }
 
-    /// Slots, one a line.
-    static func table(_ slots: [ProtectionDomain.Slot]) -> TextTable {
-        var table = TextTable(columns)
-        table.rows = slots.map(texts)
-        return table
-    }
-
     /// Prints the words of a new recovery key, which may be the only key, before anything is sealed with it.
     static func printWords(_ words: String) throws {
-        try Output.printResult(json: false, reportsChanges: false, [wordsNote, words]) { .null }
+        let output = Output()
+        for line in [wordsNote, words] { try output.print(line) }
+        try output.flush()
     }
 
     /// The line printed before the words of a new recovery key.
     static let wordsNote =
         "The recovery key is shown only once; write it down and keep it in a safe place:"
+}
+
+/// `quire unlock PATH…`
+struct UnlockCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "unlock",
+        abstract: "Unlocks documents for all programs of the user that use the keyring.",
+        discussion: """
+            Adds their master keys to the kernel's user keyring, until quire lock, the timeout, or \
+            shutdown. Root and every program of the same user can read them there. All commands of \
+            quire use the keyring. A person's keybag unlocks all documents that belong to it.
+
+            EXAMPLES:
+              quire unlock D.quire
+              quire unlock D.quire --key-file my.key --timeout 3600
+              quire unlock me.keybag
+            """)
+
+    @Argument(help: ArgumentHelp("Documents, stores or persons' keybags.", valueName: "PATH"))
+    var paths: [String]
+
+    @Option(help: ArgumentHelp("Lock it again after this time.", valueName: "SECONDS"))
+    var timeout: Int?
+
+    @OptionGroup(title: HelpText.keys) var unlock: UnlockOptions
+    @OptionGroup var printing: JSONOption
+
+    func validate() throws {
+        if let timeout, !(1...Int(Int32.max)).contains(timeout) {
+            throw ValidationError(
+                "--timeout must be at least 1 second, and at most \(Int32.max) seconds.")
+        }
+    }
+
+    func run() async throws {
+        for path in paths {
+            try unlock.unlockedDomain(at: path).addToUserKeyring(
+                timeout: timeout.map { .seconds($0) })
+        }
+        let time = timeout.map { " for \($0) s" } ?? ""
+        try printing.printResult(paths.map { "Unlocked \($0)\(time)." }) {
+            .object([
+                "unlocked": .array(paths.map { .string($0) }),
+                "timeout": timeout.map { .integer(Int64($0)) } ?? .null,
+            ])
+        }
+    }
+}
+
+/// `quire lock [PATH…]`
+struct LockCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "lock",
+        abstract: "Locks documents that quire unlock has unlocked.",
+        discussion: """
+            Removes their keys from the kernel's user keyring; without a path, all of Quire's \
+            keys. Programs that follow the keyring, such as quire open, save and lock their \
+            documents; other programs keep them unlocked.
+
+            EXAMPLES:
+              quire lock D.quire
+              quire lock
+            """)
+
+    @Argument(help: ArgumentHelp("Documents, stores or persons' keybags.", valueName: "PATH"))
+    var paths: [String] = []
+
+    @OptionGroup var printing: JSONOption
+
+    func run() async throws {
+        var count = 0
+        for path in paths {
+            let domain = try UnlockOptions.requiredDomain(at: path)
+            if try domain.removeFromUserKeyring() { count += 1 }
+            if try domain.unlockFromUserKeyring() {
+                Output.report(
+                    "“\(path)” is still unlocked, because the person's keybag that it belongs to is unlocked; lock the keybag too."
+                )
+            }
+        }
+        if paths.isEmpty { count = try ProtectionDomain.removeAllFromUserKeyring() }
+        try printing.printResult(["Removed \(Count.of(count, "key")) from the user keyring."]) {
+            .object(["removed": .integer(Int64(count))])
+        }
+    }
 }

@@ -34,18 +34,6 @@ struct LibraryCommand: AsyncParsableCommand {
         var library: DocumentLibrary { DocumentLibrary(folder: folder, isRecursive: recursive) }
     }
 
-    struct OutputOptions: ParsableArguments {
-        @Flag(help: "Print JSON.")
-        var json = false
-
-        /// Prints that something has a path now.
-        func print(_ sentence: String, path: String) throws {
-            try Output.printResult(json: json, reportsChanges: true, [sentence]) {
-                .object(["path": .string(path)])
-            }
-        }
-    }
-
     struct List: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "Lists the documents without opening them.",
@@ -78,11 +66,11 @@ struct LibraryCommand: AsyncParsableCommand {
         var name: String
         @Option(help: ArgumentHelp("A template's name, or its folder.", valueName: "T"))
         var template: String
-        @OptionGroup var options: OutputOptions
+        @OptionGroup var options: JSONOption
 
         func run() async throws {
             let path = try await folder.library.create(named: name, from: .named(template))
-            try options.print("Created \(path).", path: path)
+            try options.printResult("Created \(path).", path: path)
         }
     }
 
@@ -100,13 +88,13 @@ struct LibraryCommand: AsyncParsableCommand {
         var path: String
         @Argument(help: ArgumentHelp("The new name, without .quire.", valueName: "NAME"))
         var name: String
-        @OptionGroup var options: OutputOptions
+        @OptionGroup var options: JSONOption
         @OptionGroup var wait: WaitOption
 
         func run() async throws {
             let new = try await DocumentLibrary(ofDocument: path)
                 .rename(path, to: name, waiting: wait.lockWait(for: path))
-            try options.print("Renamed \(path) to \(new).", path: new)
+            try options.printResult("Renamed \(path) to \(new).", path: new)
         }
     }
 
@@ -122,13 +110,13 @@ struct LibraryCommand: AsyncParsableCommand {
         var path: String
         @Option(help: ArgumentHelp("The copy's name, without .quire.", valueName: "NAME"))
         var name: String?
-        @OptionGroup var options: OutputOptions
+        @OptionGroup var options: JSONOption
         @OptionGroup(title: HelpText.keys) var unlock: UnlockOptions
 
         func run() async throws {
             try unlock.unlock(path)
             let copy = try await DocumentLibrary(ofDocument: path).duplicate(path, named: name)
-            try options.print("Copied \(path) to \(copy).", path: copy)
+            try options.printResult("Copied \(path) to \(copy).", path: copy)
         }
     }
 
@@ -145,15 +133,15 @@ struct LibraryCommand: AsyncParsableCommand {
 
         @Argument(help: ArgumentHelp("The document.", valueName: "PATH"))
         var path: String
-        @OptionGroup var options: OutputOptions
+        @OptionGroup var options: JSONOption
         @OptionGroup var wait: WaitOption
 
         func run() async throws {
             let item = try await DocumentLibrary(ofDocument: path)
                 .trash(path, waiting: wait.lockWait(for: path))
-            try Output.printResult(
-                json: options.json, reportsChanges: true, ["Moved \(path) to the trash."]
-            ) { LibraryCommand.json(item, withDate: false) }
+            try options.printResult(["Moved \(path) to the trash."]) {
+                LibraryCommand.json(item, withDate: false)
+            }
         }
     }
 
@@ -174,14 +162,11 @@ struct LibraryCommand: AsyncParsableCommand {
 
         func run() async throws {
             let items = Trash().items(besides: folder)
-            try printing.print { output in
-                var rows = RowOutput(
-                    [("path", .left)], members: ["originalPath", "path", "deleted"], isList: true,
-                    to: output)
-                for item in items {
-                    try rows.add([item.originalPath], LibraryCommand.json(item, withDate: true))
-                }
-                try rows.finish()
+            try printing.print {
+                try $0.printRows(
+                    of: items, [("path", .left)], members: ["originalPath", "path", "deleted"],
+                    isList: true
+                ) { ([$0.originalPath], LibraryCommand.json($0, withDate: true)) }
             }
         }
     }
@@ -198,7 +183,7 @@ struct LibraryCommand: AsyncParsableCommand {
 
         @Argument(help: ArgumentHelp("Its original path.", valueName: "PATH"))
         var path: String
-        @OptionGroup var options: OutputOptions
+        @OptionGroup var options: JSONOption
 
         func run() async throws {
             let wanted = URL(fileURLWithPath: path).standardizedFileURL.path
@@ -211,7 +196,7 @@ struct LibraryCommand: AsyncParsableCommand {
                     .notFound, "“\(path)” is not in the trash.", file: path)
             }
             let restored = try Trash().restore(item)
-            try options.print("Restored \(path) from the trash.", path: restored)
+            try options.printResult("Restored \(path) from the trash.", path: restored)
         }
     }
 
@@ -225,7 +210,7 @@ struct LibraryCommand: AsyncParsableCommand {
                 """)
 
         @OptionGroup var folder: FolderOptions
-        @OptionGroup var options: OutputOptions
+        @OptionGroup var options: JSONOption
 
         func run() async throws {
             _ = try await folder.library.entries()  // Reports a missing folder.
@@ -252,5 +237,124 @@ extension DocumentLibrary {
     /// The library of the folder that a document is in.
     fileprivate init(ofDocument path: String) {
         self.init(folder: URL(fileURLWithPath: path).deletingLastPathComponent().path)
+    }
+}
+
+// MARK: - Printing
+
+/// Documents of a library, as the command prints them.
+struct LibraryListing {
+    let entries: [DocumentLibrary.Entry]
+
+    init(entries: [DocumentLibrary.Entry]) {
+        self.entries = entries.map { entry in
+            var entry = entry
+            guard entry.error == nil, entry.fileProtection == .none else { return entry }
+            do { try DocumentPackage.checkIsNotSealed(at: entry.path) } catch {
+                entry.error = error as? QuireError
+            }
+            return entry
+        }
+    }
+
+    /// Prints the documents, and reports those that are broken.
+    func print(_ output: Output) throws {
+        var rows = RowOutput(
+            [
+                ("name", .left), ("title", .left), ("saved", .left), ("bytes", .right),
+                ("objects", .right), ("open", .left), ("protection", .left),
+            ],
+            members: [
+                "path", "name", "title", "uuid", "created", "modified", "bytes", "objects",
+                "values",
+                "thumbnail", "open", "protection", "error",
+            ], to: output)
+        for entry in entries { try rows.add(Self.texts(entry), Self.json(entry)) }
+        if !entries.isEmpty || output.format != .table { try rows.finish() }
+        if output.json { return }
+        for entry in entries {
+            if let error = entry.error { Output.report(error.message) }
+        }
+    }
+
+    private static func texts(_ entry: DocumentLibrary.Entry) -> [String] {
+        [
+            FileSystem.name(of: entry.path), entry.title,
+            entry.modified.map(PrintedDate.text) ?? "", String(entry.size),
+            String(entry.objectCount),
+            entry.error == nil ? entry.owner == nil ? "" : "open" : "broken",
+            entry.fileProtection == .none ? "" : entry.fileProtection.rawValue,
+        ]
+    }
+
+    static func json(_ entry: DocumentLibrary.Entry) -> JSONValue {
+        .object([
+            "path": .string(entry.path), "name": .string(entry.name),
+            "title": .string(entry.title), "uuid": JSONValue(entry.uuid),
+            "created": PrintedDate.json(entry.created),
+            "modified": PrintedDate.json(entry.modified),
+            "bytes": .integer(entry.size),
+            "objects": .object(entry.metadata.objectCounts.mapValues { .integer(Int64($0)) }),
+            "values": .object(entry.metadata.values.mapValues { .string($0) }),
+            "thumbnail": JSONValue(entry.thumbnailPath), "open": OwnerListing.json(entry.owner),
+            "protection": ProtectionListing.json(
+                entry.fileProtection,
+                isLocked: entry.fileProtection != .none && !isUnlocked(entry.path)),
+            "error": JSONValue(entry.error?.message),
+        ])
+    }
+
+    /// Whether a document is unlocked by the user keyring. One with a damaged keybag is not.
+    private static func isUnlocked(_ path: String) -> Bool {
+        (try? UnlockOptions.domain(at: path)?.unlockFromUserKeyring()) == true
+    }
+
+    static func json(_ change: DocumentLibrary.Change) -> JSONValue {
+        switch change {
+        case .all(let entries):
+            .object(["change": .string("all"), "entries": .array(entries.map(json))])
+        case .added(let entry): .object(["change": .string("added"), "entry": json(entry)])
+        case .changed(let entry): .object(["change": .string("changed"), "entry": json(entry)])
+        case .moved(let path, let entry):
+            .object([
+                "change": .string("moved"), "from": .string(path), "entry": json(entry),
+            ])
+        case .removed(let path):
+            .object(["change": .string("removed"), "path": .string(path)])
+        }
+    }
+
+    /// A line, or several, for a person.
+    static func lines(_ change: DocumentLibrary.Change) -> [String] {
+        switch change {
+        case .all(let entries): entries.map { "Found \($0.path)" }
+        case .added(let entry): ["Added \(entry.path)"]
+        case .changed(let entry): ["Changed \(entry.path)"]
+        case .moved(let path, let entry): ["Moved \(path) to \(entry.path)"]
+        case .removed(let path): ["Removed \(path)"]
+        }
+    }
+}
+
+// MARK: - Owners
+
+/// The owner of a document, as the command prints it.
+enum OwnerListing {
+    /// “process 12 (quire) on host”.
+    static func text(_ owner: DocumentOwner) -> String {
+        var text = owner.processIdentifier.map { "process \($0)" } ?? "another process"
+        if let name = owner.processName { text += " (\(name))" }
+        if let host = owner.hostName { text += " on \(host)" }
+        if let since = owner.since { text += " since \(PrintedDate.text(since))" }
+        return text
+    }
+
+    static func json(_ owner: DocumentOwner?) -> JSONValue {
+        guard let owner else { return .null }
+        return .object([
+            "process": owner.processIdentifier.map { .integer(Int64($0)) } ?? .null,
+            "name": JSONValue(owner.processName), "host": JSONValue(owner.hostName),
+            "since": PrintedDate.json(owner.since),
+        ])
     }
 }

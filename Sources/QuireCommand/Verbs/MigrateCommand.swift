@@ -1,7 +1,5 @@
 import ArgumentParser
-import Foundation
 import Quire
-import QuireDocuments
 import QuireSQLite
 
 /// `quire migrate DOCUMENT --model M …`
@@ -74,13 +72,11 @@ struct MigrateCommand: AsyncParsableCommand {
         options.keepsVersion = !noBackup
         var migration = try DocumentMigration(
             of: path, to: destination, options, waiting: wait)
-        let steps = migration.steps
-        var result = Result(
-            steps: steps, name: name, removals: migration.removals, isVersion: migration.isPackage)
-        let losesApp = try losesApp(migration.store, steps, destination)
-        if !dryRun && !steps.isEmpty {
+        let losesApp = try losesApp(migration, destination)
+        var backup: String?
+        if !dryRun && !migration.steps.isEmpty {
             do {
-                result.backup = try migration.run()
+                backup = try migration.run()
             } catch var error as QuireError where error.code == .removalDenied {
                 error.message += " Add --allow-removal to remove it."
                 throw error
@@ -90,7 +86,7 @@ struct MigrateCommand: AsyncParsableCommand {
                 Output.report("\(error.message) “\(path)” had already been migrated.")
             }
         }
-        try report(result)
+        try report(migration, name, backup)
         if losesApp {
             Output.report(
                 "The app that “\(path)” belongs to \(dryRun ? "would" : "will") no longer open it: the model does not contain Core Data's version hashes; only a compiled model (.momd or .mom) does."
@@ -109,60 +105,47 @@ struct MigrateCommand: AsyncParsableCommand {
     }
 
     private func versionsNeeded(_ option: String) -> Failure {
-        Failure(
-            sentence:
-                "\(option) requires all versions of the model, and “\(model)” is a single version; specify the .xcdatamodeld or .momd folder.",
-            status: .usage)
+        Failure.usage(
+            "\(option) requires all versions of the model, and “\(model)” is a single version; specify the .xcdatamodeld or .momd folder."
+        )
     }
 
     /// Whether a store has Core Data's version hashes, and a migration gives it others, which its app does not know.
     private func losesApp(
-        _ store: String, _ steps: [MigrationPath.Step], _ destination: ManagedObjectModel
+        _ migration: DocumentMigration, _ destination: ManagedObjectModel
     ) throws -> Bool {
-        guard let source = steps.first?.source, destination.knownVersionHashes == nil else {
-            return false
-        }
-        let hashes = try SQLiteStore.metadata(at: store).entityVersionHashes
+        guard let source = migration.steps.first?.source, destination.knownVersionHashes == nil
+        else { return false }
+        let hashes = try SQLiteStore.metadata(at: migration.store).entityVersionHashes
         return hashes != source.entityVersionHashes()
-    }
-
-    /// The result, or that of a dry run.
-    private struct Result {
-        let steps: [MigrationPath.Step]
-        let name: String
-        var removals: [MigrationRemoval] = []
-        /// The identifier of a document's version, or the path of a store's copy.
-        var backup: String?
-        let isVersion: Bool
     }
 
     // MARK: - Reporting
 
-    @MainActor
-    private func report(_ result: Result) throws {
-        try Output.printResult(
-            json: opening.json, reportsChanges: !dryRun, levels: 4, lines(of: result)
+    private func report(
+        _ migration: DocumentMigration, _ name: String, _ backup: String?
+    ) throws {
+        try opening.printResult(
+            reportsChanges: !dryRun, levels: 4, lines(of: migration, name, backup)
         ) {
             .object([
-                "path": .string(path), "version": .string(result.name),
-                "dryRun": .boolean(dryRun), "steps": .array(result.steps.map(Self.json)),
-                "removals": .array(result.removals.map(Self.json)),
-                "backup": JSONValue(result.backup),
+                "path": .string(path), "version": .string(name), "dryRun": .boolean(dryRun),
+                "steps": .array(migration.steps.map(Self.json)),
+                "removals": .array(migration.removals.map(Self.json)),
+                "backup": JSONValue(backup),
             ])
         }
     }
 
-    private func lines(of result: Result) -> [String] {
-        let steps = result.steps
-        if steps.isEmpty { return ["\(path) already has the model \(result.name)."] }
+    private func lines(
+        of migration: DocumentMigration, _ name: String, _ backup: String?
+    ) -> [String] {
+        let (steps, removals) = (migration.steps, migration.removals)
+        if steps.isEmpty { return ["\(path) already has the model \(name)."] }
         let way = steps.map(\.name).joined(separator: ", then to ")
         var lines = ["\(path) \(dryRun ? "would be" : "was") migrated to \(way)."]
         if !dryRun {
-            if !result.removals.isEmpty { lines.append("Removed \(result.removals.list).") }
-            if let backup = result.backup {
-                lines.append("Backup: \(result.isVersion ? "version " : "")\(backup)")
-            }
-            return lines
+            return lines + migration.losses(backup: backup)
         }
         for step in steps {
             if steps.count > 1 { lines.append("To \(step.name):") }
@@ -171,9 +154,9 @@ struct MigrateCommand: AsyncParsableCommand {
                 changes.isEmpty
                 ? ["  The stored data of all entities does not change."] : changes
         }
-        if result.removals.isEmpty { return lines }
+        if removals.isEmpty { return lines }
         let permission = allowRemoval ? "" : ", which requires --allow-removal"
-        return lines + ["It would remove \(result.removals.list)\(permission)."]
+        return lines + ["It would remove \(removals.list)\(permission)."]
     }
 
     private static func json(_ removal: MigrationRemoval) -> JSONValue {

@@ -2,7 +2,6 @@ import ArgumentParser
 import Foundation
 import Quire
 import QuireDocuments
-import QuireSQLite
 
 /// `quire new PATH …`
 struct NewCommand: AsyncParsableCommand {
@@ -52,8 +51,7 @@ struct NewCommand: AsyncParsableCommand {
 
     @OptionGroup(title: HelpText.keys) var keys: NewKeyOptions
 
-    @Flag(help: "Print JSON.")
-    var json = false
+    @OptionGroup var printing: JSONOption
 
     /// The type of a document of one file.
     private var fileType: ConvertCommand.FileType? {
@@ -100,11 +98,11 @@ struct NewCommand: AsyncParsableCommand {
         let document = ManagedDocument(path: path)
         var words: String?
         if protection != .none {
-            let options = try protect()
+            let options: SQLiteStoreOptions
+            (options, words) = try protect()
             (document.protectionDomain, document.fileProtection) =
                 (options.protectionDomain, protection)
             document.persistentStoreOptions.protectionSlots = options.protectionSlots
-            words = options.words
         }
         if let template {
             try await document.create(from: template)
@@ -131,10 +129,10 @@ struct NewCommand: AsyncParsableCommand {
             try ConvertCommand.converting(file, at: path) { try convert(file, model, $0) }
             try await report(path)
         case .rows(let rows, let isInferred):
-            if !json { for note in rows.notes { Output.report(note) } }
+            if !printing.json { for note in rows.notes { Output.report(note) } }
             _ = try rows.model.layout()
             if source.dryRun { return try show(rows.model, notes: rows.notes) }
-            if isInferred, !json { try show(rows.model, notes: []) }
+            if isInferred, !printing.json { try show(rows.model, notes: []) }
             if isInferred, !source.yes, Confirmation.isPossible,
                 !Confirmation.ask("Create \(self.path) with this model?", default: true)
             {
@@ -146,8 +144,8 @@ struct NewCommand: AsyncParsableCommand {
     }
 
     private func show(_ model: ManagedObjectModel, notes: [String]) throws {
-        let output = Output(json: json)
-        if json {
+        let output = Output(json: printing.json)
+        if printing.json {
             try output.print(
                 .object([
                     "model": .string(model.modelText()),
@@ -174,13 +172,13 @@ struct NewCommand: AsyncParsableCommand {
                 at: path, type: fileType.storeType, model: model, filling: body)
             return nil
         }
-        let options = try protect()
-        let package = try DocumentPackage.create(
-            at: path, model: model, options: options.storeOptions
-        ) { try body($0) }
+        let (options, words) = try protect()
+        let package = try DocumentPackage.create(at: path, model: model, options: options) {
+            try body($0)
+        }
         if let domain = package.store.protection?.domain { UnlockOptions.hold(domain) }
         try package.close()
-        return options.words
+        return words
     }
 
     /// Reports what a document has beside its store.
@@ -200,10 +198,9 @@ struct NewCommand: AsyncParsableCommand {
         _ file: StoreFile, _ model: ManagedObjectModel?, _ progress: @escaping (Progress) -> Void
     ) throws {
         if protection != .none {
-            throw Failure(
-                sentence:
-                    "A document created from a store keeps the protection of the store; change it afterwards with “quire protect”.",
-                status: .usage)
+            throw Failure.usage(
+                "A document created from a store keeps the protection of the store; change it afterwards with “quire protect”."
+            )
         }
         if let fileType {
             try DocumentPackage.checkOutside(path)
@@ -214,26 +211,16 @@ struct NewCommand: AsyncParsableCommand {
         }
     }
 
-    /// How a new document is protected.
-    private struct Protecting {
-        var protectionDomain: ProtectionDomain?
-        var protectionSlots: [NewSlot] = []
-        /// The words of a new recovery key. They have been printed, unless that is to be JSON.
-        var words: String?
-        var storeOptions = SQLiteStoreOptions()
-    }
-
-    @MainActor
-    private func protect() throws -> Protecting {
-        var result = Protecting()
-        if protection == .none { return result }
-        result.protectionDomain = try keys.unlock.person()
-        (result.protectionSlots, result.words) = try keys.slots()
-        result.storeOptions.fileProtection = protection
-        result.storeOptions.protectionDomain = result.protectionDomain
-        result.storeOptions.protectionSlots = result.protectionSlots
-        if let words = result.words, !json { try ProtectionListing.printWords(words) }
-        return result
+    /// How a new document is protected, and the words of a new recovery key. They have been printed, unless that is to be JSON.
+    private func protect() throws -> (options: SQLiteStoreOptions, words: String?) {
+        var options = SQLiteStoreOptions()
+        if protection == .none { return (options, nil) }
+        options.fileProtection = protection
+        options.protectionDomain = try keys.unlock.person()
+        let (slots, words) = try keys.slots()
+        options.protectionSlots = slots
+        if let words, !printing.json { try ProtectionListing.printWords(words) }
+        return (options, words)
     }
 
     // MARK: - Reporting
@@ -247,8 +234,8 @@ struct NewCommand: AsyncParsableCommand {
         try await made.close()
         let objects = info.entities.reduce(0) { $0 + $1.count }
         // A key that could not be printed is not passed over.
-        try Output.printResult(
-            json: json, reportsChanges: words == nil, levels: 2,
+        try printing.printResult(
+            reportsChanges: words == nil, levels: 2,
             [
                 "Created \(path) from \(origin): "
                     + "\(Count.of(info.entities.count, "entity", "entities")), "

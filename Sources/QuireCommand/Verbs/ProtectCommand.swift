@@ -1,5 +1,4 @@
 import ArgumentParser
-import Foundation
 import Quire
 import QuireDocuments
 
@@ -63,8 +62,7 @@ struct ProtectCommand: AsyncParsableCommand {
 
     @OptionGroup(title: HelpText.keys) var keys: NewKeyOptions
 
-    @Flag(help: "Print JSON.")
-    var json = false
+    @OptionGroup var printing: JSONOption
 
     @OptionGroup var wait: WaitOption
 
@@ -117,12 +115,12 @@ struct ProtectCommand: AsyncParsableCommand {
         let sentence = "Protected \(path) as \(protection.rawValue)."
         // Before anything is sealed: if they cannot be printed, the only key may be lost.
         if let words {
-            try Output.printResult(
-                json: json, reportsChanges: false, [ProtectionListing.wordsNote, words]
-            ) { members(protection, .none, words) }
+            try printing.printResult(reportsChanges: false, [ProtectionListing.wordsNote, words]) {
+                members(protection, .none, words)
+            }
         }
         try set(protection, domain: person, slots: slots)
-        if words == nil || !json { try answer(sentence, protection, .none) }
+        if words == nil || !printing.json { try answer(sentence, protection, .none) }
         Output.report(
             "The unencrypted data of “\(path)” may remain readable on the disk until its blocks are reused."
         )
@@ -131,10 +129,9 @@ struct ProtectCommand: AsyncParsableCommand {
     /// Changes the class of a document that is protected.
     private func changeClass(from former: FileProtection, to protection: FileProtection) throws {
         if keys.makesKeys {
-            throw Failure(
-                sentence:
-                    "“\(path)” is already protected, and keeps its keys; add another with “quire keys add”.",
-                status: .usage)
+            throw Failure.usage(
+                "“\(path)” is already protected, and keeps its keys; add another with “quire keys add”."
+            )
         }
         _ = try keys.unlock.unlockedDomain(at: path)
         try set(protection, domain: nil, slots: [])
@@ -169,10 +166,9 @@ struct ProtectCommand: AsyncParsableCommand {
         let kept = try credential.flatMap { try domain.slot(openedBy: $0) }
         let others = domain.slots.filter { $0.id != kept?.id && $0.kind != .domain }
         if !others.isEmpty, !removeOtherKeys {
-            throw Failure(
-                sentence:
-                    "“\(path)” has other keys that cannot be kept: \(others.map(Self.name).joined(separator: ", ")). Specify --remove-other-keys to remove them, then add them again with “quire keys add”.",
-                status: .usage)
+            throw Failure.usage(
+                "“\(path)” has other keys that cannot be kept: \(others.map(Self.name).joined(separator: ", ")). Specify --remove-other-keys to remove them, then add them again with “quire keys add”."
+            )
         }
         var slots: [NewSlot] = []
         if let kept, let credential { slots = [NewSlot(credential, label: kept.label)] }
@@ -215,9 +211,7 @@ struct ProtectCommand: AsyncParsableCommand {
     private func answer(
         _ sentence: String, _ protection: FileProtection, _ former: FileProtection
     ) throws {
-        try Output.printResult(json: json, reportsChanges: true, [sentence]) {
-            members(protection, former, nil)
-        }
+        try printing.printResult([sentence]) { members(protection, former, nil) }
     }
 
     private func printState(of domain: ProtectionDomain?) throws {
@@ -230,9 +224,11 @@ struct ProtectCommand: AsyncParsableCommand {
         let lines =
             domain.map {
                 ["\(path): \(protection.rawValue), \(isLocked ? "locked" : "unlocked")", ""]
-                    + ProtectionListing.table($0.slots).lines
+                    + TextTable(
+                        ProtectionListing.columns, rows: $0.slots.map(ProtectionListing.texts)
+                    ).lines
             } ?? ["\(path) is not protected."]
-        try Output.printResult(json: json, reportsChanges: false, levels: 2, lines) {
+        try printing.printResult(reportsChanges: false, levels: 2, lines) {
             .object([
                 "path": .string(path), "class": .string(protection.rawValue),
                 "locked": .boolean(isLocked),

@@ -46,25 +46,26 @@ struct VersionsDocument: ParsableArguments {
         try DocumentVersion.named(text, among: versions(), of: path)
     }
 
+    /// Extracts a version, with a progress bar.
+    func checkOut(_ version: DocumentVersion) throws -> VersionCheckout {
+        try ProgressBar.showing("Reading version \(version.id)", of: .bytes) {
+            try DocumentPackage.checkOut(version.id, at: path, progress: $0)
+        }
+    }
+
     /// Opens the document for writing and closes it again.
     func writing<Result>(
         _ body: (DocumentPackage) throws -> (Result, DocumentPackage)
     ) throws -> Result {
         try checkKind()
         let package = try DocumentPackage.open(at: path, waiting: wait.lockWait(for: path))
-        let result: Result
-        let last: DocumentPackage
-        do {
-            (result, last) = try body(package)
-        } catch {
-            try? package.close()
-            throw error
-        }
+        defer { package.closeSaved() }
+        let (result, last) = try body(package)
         if last !== package {
             package.closeSaved()
             last.removeReplacedContent()
+            last.closeSaved()
         }
-        last.closeSaved()
         return result
     }
 
@@ -111,7 +112,7 @@ extension DocumentVersion {
     /// The version as a command prints it.
     var json: JSONValue {
         var members: [String: JSONValue] = [
-            "id": .string(id), "date": .string(Self.text(date)), "name": JSONValue(name),
+            "id": .string(id), "date": PrintedDate.json(date), "name": JSONValue(name),
             "reason": .string(reason.rawValue), "size": .integer(size),
             "addedSize": .integer(addedSize), "problem": JSONValue(problem),
         ]
@@ -120,7 +121,7 @@ extension DocumentVersion {
             members["origin"] = .object([
                 "host": JSONValue(origin?.host), "process": JSONValue(origin?.process),
                 "path": JSONValue(origin?.path),
-                "date": JSONValue(origin?.date.map(Self.text)),
+                "date": PrintedDate.json(origin?.date),
             ])
         }
         return .object(members)
@@ -139,10 +140,6 @@ extension DocumentVersion {
         }
     }
 
-    /// A date in UTC.
-    static func text(_ date: Date) -> String {
-        date.formatted(.iso8601)
-    }
 }
 
 /// `quire versions list PATH`
@@ -158,22 +155,18 @@ struct VersionsListCommand: AsyncParsableCommand {
     func run() async throws {
         try Defaults.read(besideDocument: document.path)
         let versions = try document.versions()
-        try printing.print { output in
-            var rows = RowOutput(
+        try printing.print {
+            try $0.printRows(
+                of: versions,
                 [
                     ("version", .left), ("size", .right), ("added", .right), ("name", .left),
                     ("kept", .left),
                 ],
                 members: ["id", "date", "name", "reason", "size", "addedSize", "problem"],
-                ifEmpty: "No versions.", to: output)
-            for version in versions {
-                try rows.add(
-                    [
-                        version.id, "\(version.size)", "\(version.addedSize)",
-                        version.name ?? "", version.remark,
-                    ], version.json)
+                ifEmpty: "No versions."
+            ) {
+                (["\($0.id)", "\($0.size)", "\($0.addedSize)", $0.name ?? "", $0.remark], $0.json)
             }
-            try rows.finish()
         }
     }
 }
@@ -210,9 +203,7 @@ struct VersionsKeepCommand: AsyncParsableCommand {
             before.contains(version.id)
             ? "Nothing has changed since version \(version.id)."
             : "Kept version \(version.id): \(Count.of(Int(version.addedSize), "byte")) added."
-        try Output.printResult(
-            json: printing.json, reportsChanges: true, levels: 0, [sentence]
-        ) { version.json }
+        try printing.printResult(levels: 0, [sentence]) { version.json }
     }
 }
 
@@ -238,9 +229,7 @@ struct VersionsShowCommand: AsyncParsableCommand {
     func run() async throws {
         if let to { try DocumentPackage.checkOutside(to) }
         let version = try document.version(version)
-        let checkout = try ProgressBar.showing("Reading version \(version.id)", of: .bytes) {
-            try DocumentPackage.checkOut(version.id, at: document.path, progress: $0)
-        }
+        let checkout = try document.checkOut(version)
         defer { checkout.close() }
         try checkout.reporting { try show(version, of: checkout.path) }
     }
@@ -255,8 +244,7 @@ struct VersionsShowCommand: AsyncParsableCommand {
         }
         var counts: [(entity: String, count: Int)] = []
         for entity in package.store.layout.model.entities where !entity.isAbstract {
-            var request = FetchSpecification(entity.name)
-            request.includesSubentities = false
+            let request = FetchSpecification(only: entity.name)
             counts.append((entity.name, try package.store.count(matching: request)))
         }
         counts.sort { $0.entity < $1.entity }
@@ -264,26 +252,18 @@ struct VersionsShowCommand: AsyncParsableCommand {
         let name = version.name.map { " “\($0)”" } ?? ""
         let remark = version.remark.isEmpty ? "" : " (\(version.remark))"
         var lines = ["Version \(version.id)\(name)\(remark)", ""]
-        var table = TextTable([("entity", .left), ("objects", .right)])
-        table.rows = counts.map { [$0.entity, "\($0.count)"] }
-        lines += table.lines
-        if !files.isEmpty {
-            var table = TextTable([("additional content", .left), ("bytes", .right)])
-            table.rows = files.map { [$0.path, "\($0.size)"] }
-            lines += [""] + table.lines
-        }
+        let rows = counts.map { [$0.entity, "\($0.count)"] }
+        lines += TextTable([("entity", .left), ("objects", .right)], rows: rows).lines
+        lines += ContentFile.lines(files)
         if let to { lines += ["", "Created \(to) from the version."] }
-        try Output.printResult(
-            json: printing.json, reportsChanges: to != nil, levels: 2, lines
-        ) {
+        try printing.printResult(reportsChanges: to != nil, levels: 2, lines) {
             .object([
                 "version": version.json, "path": JSONValue(to),
                 "entities": .array(
                     counts.map {
                         .object(["name": .string($0.entity), "count": .integer(Int64($0.count))])
                     }),
-                "additionalContent": .array(
-                    files.map { .object(["path": .string($0.path), "bytes": .integer($0.size)]) }),
+                "additionalContent": .array(files.map(ContentFile.json)),
             ])
         }
     }
@@ -334,11 +314,8 @@ struct VersionsDiffCommand: AsyncParsableCommand {
     private func extracting(
         _ version: DocumentVersion, _ body: (ComparedState) throws -> Void
     ) throws {
-        let checkout = try ProgressBar.showing("Reading version \(version.id)", of: .bytes) {
-            try DocumentPackage.checkOut(version.id, at: document.path, progress: $0)
-        }
         try ComparedState.withVersion(
-            version, in: checkout, ofDocumentAt: document.path, body)
+            version, in: document.checkOut(version), ofDocumentAt: document.path, body)
     }
 }
 
@@ -373,9 +350,8 @@ struct VersionsRestoreCommand: AsyncParsableCommand {
                 )
             }
         }
-        try Output.printResult(
-            json: printing.json, reportsChanges: true, levels: 0,
-            ["Restored version \(version.id) of \(document.path)."]
+        try printing.printResult(
+            levels: 0, ["Restored version \(version.id) of \(document.path)."]
         ) { .object(["restored": .string(version.id)]) }
     }
 }

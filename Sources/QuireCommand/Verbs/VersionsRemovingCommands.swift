@@ -20,12 +20,12 @@ struct VersionsDeleteCommand: AsyncParsableCommand {
             for id in meant { try package.deleteVersion(id) }
             return ((), package)
         }
-        try Self.report(meant, json: printing.json)
+        try Self.report(meant, printing)
     }
 
-    static func report(_ ids: [String], json: Bool, would: Bool = false) throws {
-        try Output.printResult(
-            json: json, reportsChanges: !would, levels: 2,
+    static func report(_ ids: [String], _ printing: JSONOption, would: Bool = false) throws {
+        try printing.printResult(
+            reportsChanges: !would, levels: 2,
             ids.isEmpty
                 ? ["No versions to remove."]
                 : ids.map { "\(would ? "Would remove" : "Removed") version \($0)." }
@@ -75,7 +75,7 @@ struct VersionsPruneCommand: AsyncParsableCommand {
         } else {
             old = try document.writing { (try $0.pruneVersions(retention), $0) }
         }
-        try VersionsDeleteCommand.report(old.map(\.id), json: printing.json, would: dryRun)
+        try VersionsDeleteCommand.report(old.map(\.id), printing, would: dryRun)
     }
 }
 
@@ -108,9 +108,8 @@ struct VersionsConflictsCommand: AsyncParsableCommand {
             let name = URL(fileURLWithPath: copy.path).lastPathComponent
             return adopt ? "\(name) is now version \(adopted[index])." : name
         }
-        try Output.printResult(
-            json: printing.json, reportsChanges: adopt, levels: 2,
-            lines.isEmpty ? ["No conflict copies."] : lines
+        try printing.printResult(
+            reportsChanges: adopt, levels: 2, lines.isEmpty ? ["No conflict copies."] : lines
         ) {
             .object([
                 "copies": .array(copies.map { .string($0.path) }),
@@ -148,9 +147,8 @@ struct VersionsResolveCommand: AsyncParsableCommand {
         try document.writing {
             ((), try $0.resolveConflict(version.id, keeping: side, migrating: migration))
         }
-        try Output.printResult(
-            json: printing.json, reportsChanges: true, levels: 0,
-            ["Resolved \(version.id): \(document.path) keeps the \(keep)."]
+        try printing.printResult(
+            levels: 0, ["Resolved \(version.id): \(document.path) keeps the \(keep)."]
         ) { .object(["resolved": .string(version.id)]) }
     }
 }
