@@ -141,11 +141,16 @@ extension ObjectDraft {
             }
         }
         for toMany in change.toManyChanges {
-            let members = Members(
+            var members = Members(
                 name: change.entity.relationships[toMany.relationshipIndex].name,
                 added: toMany.added.compactMap { names[$0] },
                 removed: toMany.removed.compactMap { names[$0] },
                 order: toMany.order.map { $0.compactMap { names[$0] } })
+            // A new object has only the members that are added, so it needs no order beside them.
+            if isNew, let order = members.order, order.count == members.added.count {
+                members.added = order
+                members.order = nil
+            }
             if !members.isEmpty { result.members.append(members) }
         }
         return result
