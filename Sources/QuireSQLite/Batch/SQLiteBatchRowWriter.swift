@@ -141,8 +141,7 @@ final class SQLiteBatchRowWriter {
 extension SQLiteStore {
     /// Inserts the rows that a closure passes on, in one transaction; none if it throws.
     ///
-    /// - Parameter body: Gets a function that inserts a row, whose errors may be those of an earlier statement of the
-    ///   transaction, and which returns the new object, or `nil` if it changed a stored one.
+    /// - Parameter body: Gets a function that inserts a row and returns the new object, or `nil` if it changed a stored one.
     package func insertRows(
         ofEntityNamed name: String, origin: TransactionOrigin,
         onConflict policy: MergePolicy.Kind = .error, collectsObjectIDs: Bool = false,
