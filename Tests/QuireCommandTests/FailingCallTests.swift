@@ -151,7 +151,8 @@ struct FailingCallTests {
         ] {
             let result = try shell.run("echo x > note.txt; quire \(command) >/dev/full")
             #expect(result.code == 0, "\(command): \(result.output)")
-            #expect(result.output.contains("The operation completed"), "\(command): \(result.output)")
+            #expect(
+                result.output.contains("The operation completed"), "\(command): \(result.output)")
         }
     }
 

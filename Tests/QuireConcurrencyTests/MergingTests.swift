@@ -67,7 +67,8 @@ private struct Received: @unchecked Sendable { let notification: Notification }
         let austen = try author("Austen")
         try context.save()
         #expect(austen.objects("books").isEmpty)
-        let token = NotificationCenter.default.addObserver(forName: name, object: other, queue: nil) {
+        let token = NotificationCenter.default.addObserver(forName: name, object: other, queue: nil)
+        {
             let received = Received(notification: $0)
             MainActor.assumeIsolated {
                 self.context.mergeChanges(fromContextDidSave: received.notification)

@@ -98,7 +98,9 @@ import Testing
                     location: location)
             }
             let signature = try #require(signed.entries.last)
-            try expect("“AdditionalContent/1/a” does not match") { $0.entries[4].data = Data([1, 2, 4]) }
+            try expect("“AdditionalContent/1/a” does not match") {
+                $0.entries[4].data = Data([1, 2, 4])
+            }
             try expect("“AdditionalContent/1/a” is missing") { $0.entries.remove(at: 4) }
             try expect("does not list “AdditionalContent/1/b”") {
                 $0.entries.insert(.init(path: "AdditionalContent/1/b"), at: 4)
