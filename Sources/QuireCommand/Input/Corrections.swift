@@ -45,8 +45,19 @@ enum Corrections {
                     return Failure.usage(
                         "“\(word)” is a session command; start a session with 'quire open'.")
                 }
-                let names = below.filter { $0.configuration.shouldDisplay }
+                var names = below.filter { $0.configuration.shouldDisplay }
                     .map { $0._commandName }
+                if command == SessionCommand.self {
+                    let lines = DocumentLine.commands.keys.map { $0.split(separator: " ") }
+                    let subcommands = lines.filter { $0.count > 1 && $0[0] == word }.map { $0[1] }
+                    if !subcommands.isEmpty {
+                        return Failure(
+                            sentence:
+                                "“\(word)” requires a subcommand: \(subcommands.sorted().joined(separator: ", ")). See 'help \(word)'.",
+                            status: .usage)
+                    }
+                    names += Set(lines.map { String($0[0]) })
+                }
                 var advice = Array(CloseNames.of(word, among: names).prefix(1))
                 if let meant = commands[word.lowercased()], command == root,
                     names.contains(meant) || meant.hasPrefix("-")

@@ -6,7 +6,7 @@ import QuireDocuments
 /// `quire versions delete PATH VERSION …`
 struct VersionsDeleteCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "delete", abstract: "Removes versions.")
+        commandName: "delete", abstract: "Deletes versions.")
 
     @OptionGroup var document: VersionsDocument
     @OptionGroup var printing: JSONOption
