@@ -282,7 +282,12 @@ extension ManagedDocument {
         to url: URL? = nil, keepingDamage: Bool = false, progress: Progress? = nil
     ) async throws -> Self {
         let copy = url ?? unusedURL
-        try await writeCopy(to: copy, keepingDamage: keepingDamage, progress: progress)
+        do {
+            try await writeCopy(to: copy, keepingDamage: keepingDamage, progress: progress)
+        } catch let error as QuireError where url == nil && error.code == .alreadyExists {
+            // Another copy has been given the name in the meantime.
+            return try await duplicate(keepingDamage: keepingDamage, progress: progress)
+        }
         return Self(fileURL: copy)
     }
 
@@ -296,7 +301,12 @@ extension ManagedDocument {
     ) {
         let copy = url ?? unusedURL
         let documentClass = type(of: self)
-        submit({ error in
+        submit({ [self] error in
+            if url == nil, error?.code == .alreadyExists {
+                return duplicate(
+                    keepingDamage: keepingDamage, progress: progress,
+                    completionHandler: completionHandler)
+            }
             completionHandler(
                 error.map { .failure($0) } ?? .success(documentClass.init(fileURL: copy)))
         }) { try copyRequest(to: copy, false, keepingDamage, progress) }
