@@ -84,10 +84,10 @@ struct Failure: Error {
         self.status = status
     }
 
-    /// A command line that makes no sense.
+    /// A usage error.
     static func usage(_ sentence: String) -> Failure { Failure(sentence: sentence, status: .usage) }
 
-    /// Data that are not as they must be.
+    /// Invalid data.
     static func invalidData(_ sentence: String) -> Failure {
         Failure(sentence: sentence, status: .invalidData)
     }
@@ -101,9 +101,7 @@ struct Failure: Error {
             sentence +=
                 " Specify a key: --key-file FILE, --passphrase-fd N or --recovery-key-fd N."
         case .notFound:
-            if let file = subject.file,
-                sentence.hasPrefix("There is no ") && sentence.hasSuffix(".")
-                    || sentence.hasSuffix("“\(file)” does not exist."),
+            if let file = subject.file, sentence.hasSuffix("“\(file)” does not exist."),
                 let advice = Corrections.missingFile(FileSystem.absolute(file))
             {
                 sentence = "\(sentence.dropLast()); \(advice)"

@@ -46,7 +46,7 @@ public macro Entity(
 /// returned for stored values that are not among its cases.
 ///
 /// A default value can be written as the initial value: `@Attribute var year: Int16 = 1800`. A non-optional number or Boolean
-/// has the default value 0 or false, as in models of Xcode's editor, unless another is specified, the minimum and
+/// has the default value 0 or false, as in models created with Xcode, unless another is specified, the minimum and
 /// maximum exclude it, the attribute is part of a uniqueness constraint, or it is `.required`.
 ///
 /// - Parameters:

@@ -70,12 +70,10 @@ public struct ManagedObjectID: Sendable {
 
     /// `Entity/p12`, which names the object within its store, or `Entity/t12` for a temporary identifier. An object of an
     /// `IncrementalStore` that knows it by a text, a UUID, data or an integer has that in its place: `Entity/text:lyon`.
-    public var shortDescription: String {
-        text(after: "")
-    }
+    public var shortDescription: String { text(after: "") }
 
     private func text(after prefix: String) -> String {
-        // Listings have one for each row, so nothing is interpolated.
+        // Each row of a listing has one.
         var text = prefix
         text += entityName
         text += "/"

@@ -124,7 +124,7 @@ extension ManagedObjectModel {
         self = try CompiledModelDecoder.read(data, name: name).model
     }
 
-    /// Reads a model from an archive: a compiled model, or one of Xcode's model editor as in a `.xcmappingmodel`.
+    /// Reads a model from an archive: a compiled model, or one written by Xcode's model editor into a `.xcmappingmodel`.
     ///
     /// - Parameters:
     ///   - data: The archive.

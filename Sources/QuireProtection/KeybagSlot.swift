@@ -147,7 +147,7 @@ package enum KeybagCredential: Sendable {
         switch self {
         case .passphrase(let passphrase):
             if !passphrase.isEmpty { return }
-            throw QuireError(.invalidValue, "The passphrase is empty; specify one that is not.")
+            throw QuireError(.invalidValue, "The passphrase is empty; specify another one.")
         case .keyFile(let bytes):
             if Self.keyFileCounts.contains(bytes.count) { return }
             throw QuireError(

@@ -167,7 +167,7 @@ struct AttributeCode {
 
     // MARK: - Values
 
-    /// A value as Swift code of the type; `nil` if there is none, or none that code can say.
+    /// A value as Swift code of the type; `nil` if it is missing, or cannot be written as code.
     static func literal(_ value: AttributeValue, _ type: AttributeType) -> String? {
         guard fits(value, type) else { return nil }
         return switch value {

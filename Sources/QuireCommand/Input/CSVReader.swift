@@ -44,7 +44,7 @@ struct CSVReader {
 
     /// The first row, which names the columns.
     ///
-    /// - Throws: As ``next()``, also if there is none.
+    /// - Throws: As ``next()``, and if the file is empty.
     mutating func header() throws -> Row {
         if let row = try next() { return row }
         throw error("the line with the column names is missing", line: 1)

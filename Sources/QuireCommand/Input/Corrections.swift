@@ -51,10 +51,9 @@ enum Corrections {
                     let lines = DocumentLine.commands.keys.map { $0.split(separator: " ") }
                     let subcommands = lines.filter { $0.count > 1 && $0[0] == word }.map { $0[1] }
                     if !subcommands.isEmpty {
-                        return Failure(
-                            sentence:
-                                "“\(word)” requires a subcommand: \(subcommands.sorted().joined(separator: ", ")). See 'help \(word)'.",
-                            status: .usage)
+                        let list = subcommands.sorted().joined(separator: ", ")
+                        return Failure.usage(
+                            "“\(word)” requires a subcommand: \(list). See 'help \(word)'.")
                     }
                     names += Set(lines.map { String($0[0]) })
                 }

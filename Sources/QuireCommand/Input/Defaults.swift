@@ -12,7 +12,7 @@ import Quire
 ///
 /// Options of the command line come first, then the file beside the document, then the user's. `QUIRE_CONFIG` names another file
 /// than the user's; if it is empty or `/dev/null`, no defaults are read at all. A file beside a document may
-/// come from somebody else: it must be a regular file, and cannot name a key file.
+/// come from another person: it must be a regular file, and cannot name a key file.
 struct Defaults: Equatable {
     /// The format of rows.
     private(set) var format: RowFormat?

@@ -4,7 +4,7 @@ import Quire
 /// The changes that assignments make to objects: resolved against a model and a document, first all of them, and then applied.
 ///
 /// Objects are related by identifier, `author=Author/p1`, or by values, `author.name="Jane Austen"`. Exactly one object must
-/// have the values; if there is none, it can be inserted.
+/// have the values; a missing one can be inserted.
 @MainActor
 final class AssignedChanges {
     private let assignments: [Assignment]

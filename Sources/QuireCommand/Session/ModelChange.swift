@@ -78,7 +78,7 @@ struct DocumentMigration {
         return options.copyPath
     }
 
-    /// What has been removed, and the backup, a sentence each.
+    /// A sentence about the removed data, and one about the backup.
     func losses(backup: String?) -> [String] {
         let lines = removals.isEmpty ? [] : ["Removed \(removals.list)."]
         return lines + (backup.map { ["Backup: \(isPackage ? "version " : "")\($0)"] } ?? [])

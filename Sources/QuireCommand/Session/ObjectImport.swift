@@ -178,8 +178,7 @@ final class ObjectImport {
 
     /// Inserts rows as they are read, in one transaction.
     ///
-    /// - Returns: `nil` if nothing was inserted, because a row needs more than a new object with attributes, or is wrong, which
-    ///   ``check(_:)`` explains.
+    /// - Returns: `nil` if nothing was inserted, because a row refers to objects or is invalid; ``check(_:)`` then throws the error.
     private func insert(_ rows: ImportRows, into store: SQLiteStore) throws -> Result? {
         guard matching == nil, !rows.entity.isAbstract,
             rows.entity.relationships.allSatisfy(\.description.isOptional)
@@ -207,7 +206,8 @@ final class ObjectImport {
                     progress?.completedUnitCount = Int64(ids.count)
                 }
             }
-        } catch  where isDeclined {
+        } catch {
+            guard isDeclined else { throw error }
             progress?.completedUnitCount = 0
             return nil
         }

@@ -310,7 +310,7 @@ struct WatchCommand: AsyncParsableCommand {
 private struct WatchReport {
     let path: String
     let store: SQLiteStore
-    /// The number of the last transaction that has been looked at; `nil` without a history.
+    /// The number of the last transaction that was read; `nil` without a history.
     private(set) var last: Int64?
     let filter: HistoryFilter
     /// The maximum number of transactions, or lines, still to print.
@@ -367,7 +367,7 @@ private struct WatchReport {
         remaining -= 1
     }
 
-    /// Prints the transactions since the last one that has been looked at.
+    /// Prints the transactions since the last one that was read.
     mutating func printTransactions() throws {
         guard let known = last else { return }
         let token = PersistentHistoryToken(transactionNumbers: [store.identity.uuid: known])

@@ -150,7 +150,7 @@ struct ModelCheckCommand: AsyncParsableCommand {
             let (model, remarks) = try read()
             findings.entities = model.entities.count
             findings.warnings = remarks
-            // A model that is wrong is not compiled; then its problems are what there is to say.
+            // An invalid model is not compiled; its problems are reported instead.
             findings.warnings += try model.compiledModel().omissions
             findings.warnings = findings.warnings.withoutRepeats
         } catch let error as QuireError {

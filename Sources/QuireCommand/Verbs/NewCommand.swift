@@ -211,7 +211,7 @@ struct NewCommand: AsyncParsableCommand {
         }
     }
 
-    /// How a new document is protected, and the words of a new recovery key. They have been printed, unless that is to be JSON.
+    /// The protection of a new document, and the words of a new recovery key, which are printed here unless the output is JSON.
     private func protect() throws -> (options: SQLiteStoreOptions, words: String?) {
         var options = SQLiteStoreOptions()
         if protection == .none { return (options, nil) }

@@ -16,7 +16,7 @@ extension DocumentPackage {
     ///
     /// If the archive is signed, the signature must be valid, and the archive must not contain other files. With a list of
     /// allowed signers, one of them must have signed it. Without a list, ``VerifiedArchive/signer`` is the key that signed it,
-    /// which may be anyone's. The list is a file in OpenSSH's format; see ALLOWED SIGNERS in ssh-keygen(1). Only Ed25519 keys can
+    /// whoever owns it. The list is a file in OpenSSH's format; see ALLOWED SIGNERS in ssh-keygen(1). Only Ed25519 keys can
     /// be verified, including those in hardware.
     ///
     /// A signature covers the paths and contents of files. It does not cover other data in an archive, such as dates.

@@ -66,7 +66,7 @@ public struct DocumentVersion: Sendable, Hashable, Identifiable {
     public let addedSize: Int64
     /// Whether a conflict version has been resolved.
     public let isResolved: Bool
-    /// Damage that is visible without reading the whole version; `nil` if there is none.
+    /// Damage found without reading the whole version, if any.
     public let problem: String?
 
     /// Whether no damage is visible; ``DocumentPackage/check()`` reads the whole version.

@@ -22,7 +22,7 @@ extension ManagedObjectModel {
             "A compiled model does not contain Spotlight display names: \($0)."
         }
         add(entities.filter { !$0.isSyncable }.map(\.name) + names { !$0.isSyncable }) {
-            "A compiled model does not record what is excluded from synchronization: \($0)."
+            "A compiled model does not record exclusions from synchronization: \($0)."
         }
         let isMirrored = usedWithCloudKit || configurations.contains(where: \.usedWithCloudKit)
         if isMirrored {

@@ -262,6 +262,15 @@ import Testing
         try await document.close(discardingChanges: true)
     }
 
+    @Test func duplicatesMadeAtOnceGetDifferentNames() async throws {
+        let document = try await make()
+        async let first = document.duplicate()
+        async let second = document.duplicate()
+        let paths = try await [first.path, second.path]
+        #expect(paths.sorted() == ["Notes 2.quire", "Notes 3.quire"].map { folder.path($0) })
+        try await document.close()
+    }
+
     @Test func aCopyOverTheDocumentItselfIsRefused() async throws {
         let document = try await make()
         let error = await failure {
