@@ -115,7 +115,9 @@ long quire_keyring_join_session(void) {
     return syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, NULL);
 }
 
-int quire_duplicate(int descriptor) { return fcntl(descriptor, F_DUPFD_CLOEXEC, 0); }
+int quire_duplicate(int descriptor, int lowest) {
+    return fcntl(descriptor, F_DUPFD_CLOEXEC, lowest);
+}
 
 int quire_lock_open_file(int descriptor, int type) {
     struct flock lock;

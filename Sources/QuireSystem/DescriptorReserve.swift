@@ -5,9 +5,9 @@ import Foundation
 /// close those.
 ///
 /// - The reserve is filled before a store is opened: what fails for want of descriptors is the opening, not the save after it.
-/// - It is free to be used while any save or close runs, and is refilled after the last of them. Other threads that open
-///   files at that moment may take descriptors from it; then the save fails as it would without a reserve, and no store can
-///   be opened until there are descriptors again.
+/// - It is free to be used while any save or close runs, and is refilled after the last of them. If as many other descriptors
+///   are free when a save begins, it stays closed. Other threads that open files at that moment may take descriptors from it;
+///   then the save fails as it would without a reserve, and no store can be opened until there are descriptors again.
 package enum DescriptorReserve {
     /// More than a save has open at once.
     private static let size = 16
@@ -40,6 +40,9 @@ package enum DescriptorReserve {
     package static func beginUse() {
         state.withLock { state in
             state.uses += 1
+            if let descriptor = state.descriptors.first, areOthersFree(besides: descriptor) {
+                return
+            }
             for descriptor in state.descriptors { _ = CLinux.close(descriptor) }
             state.descriptors = []
         }
@@ -53,12 +56,26 @@ package enum DescriptorReserve {
         }
     }
 
+    /// Whether as many descriptors as the reserve has are free, for all that two system calls can tell: the kernel gives out
+    /// the lowest free number, so if the lowest of a range near the limit is free, all above it are.
+    private static func areOthersFree(besides descriptor: Int32) -> Bool {
+        var limit = rlimit()
+        guard getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0 else {
+            return false
+        }
+        // A table of descriptors grows to the highest number used.
+        let lowest = Int32(min(limit.rlim_cur, 4_096)) - Int32(size)
+        let duplicate = quire_duplicate(descriptor, lowest)
+        if duplicate >= 0 { _ = CLinux.close(duplicate) }
+        return duplicate == lowest
+    }
+
     /// - Returns: 0, or `errno` if there are too few descriptors.
     private static func fill(_ state: inout State) -> Int32 {
         while state.descriptors.count < size {
             // Needs no permission, and holds no file.
             let descriptor =
-                state.descriptors.first.map { quire_duplicate($0) }
+                state.descriptors.first.map { quire_duplicate($0, 0) }
                 ?? quire_open_folder_path(AT_FDCWD, "/")
             if descriptor < 0 { return errno }
             state.descriptors.append(descriptor)

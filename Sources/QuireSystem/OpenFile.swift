@@ -521,7 +521,7 @@ extension OpenFile {
 
     /// Duplicates a descriptor that is owned elsewhere; the position is shared.
     package static func duplicate(of descriptor: Int32) throws -> OpenFile {
-        let copy = quire_duplicate(descriptor)
+        let copy = quire_duplicate(descriptor, 0)
         let name = "descriptor \(descriptor)"
         if copy < 0 { throw FileSystem.failure("read", name) }
         return OpenFile(owning: copy, path: name)

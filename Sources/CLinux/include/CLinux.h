@@ -85,7 +85,7 @@ long quire_key_set_timeout(long key, unsigned int seconds);
 long quire_keyring_join_session(void);
 
 // Another descriptor of an open file, with the same position.
-int quire_duplicate(int descriptor);
+int quire_duplicate(int descriptor, int lowest);
 
 // A lock that belongs to the open file, not to the process: it also excludes other descriptors of this process, and
 // closing another descriptor of the file does not drop it. Does not wait.
