@@ -8,6 +8,11 @@ static inline int quire_sqlite3_db_config_int(sqlite3 *connection, int option, i
     return sqlite3_db_config(connection, option, value, (int *)0);
 }
 
+// So is sqlite3_config.
+static inline int quire_sqlite3_config_int(int option, int value) {
+    return sqlite3_config(option, value);
+}
+
 // SQLITE_TRANSIENT and SQLITE_STATIC are casts of integers to function pointers, which Swift does not import.
 static inline int quire_sqlite3_bind_text_transient(
     sqlite3_stmt *statement, int index, const char *text, sqlite3_uint64 count) {

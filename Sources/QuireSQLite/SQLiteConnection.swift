@@ -63,6 +63,7 @@ package final class SQLiteConnection: @unchecked Sendable {
     /// - Throws: ``SQLiteFailure``, or ``QuireError`` with code `invalidFormat` if its journal names another file; inside a
     ///   package also `notFound`.
     package init(path: String, mode: Mode, cipher: PageCipher? = nil) throws {
+        _ = SQLiteLibrary.isConfigured
         self.path = path
         // The target of VACUUM INTO is a URI, which names its VFS and cipher.
         var flags = SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE | SQLITE_OPEN_URI
@@ -264,7 +265,13 @@ package final class SQLiteConnection: @unchecked Sendable {
     }
 
     /// Releases memory that is no longer needed.
-    func releaseMemory() { sqlite3_db_release_memory(handle) }
+    ///
+    /// - Parameter limit: The size of the page cache in bytes up to which it is kept.
+    func releaseMemory(above limit: Int = 0) {
+        var (used, highest): (Int32, Int32) = (0, 0)
+        sqlite3_db_status(handle, SQLITE_DBSTATUS_CACHE_USED, &used, &highest, 0)
+        if Int(used) > limit { sqlite3_db_release_memory(handle) }
+    }
 
     /// The SQLite URI of a file.
     package static func uri(_ path: String, _ query: String) -> String {

@@ -264,6 +264,7 @@ final class SQLiteConnections: Sendable {
             }
             writer.recordedTransactions = []
         }
+        writer.hasCommitted = true
         LocalCommits.send(at: storePath, by: ObjectIdentifier(self))
         for reader in generations.withLock({ $0.objects }) { reader.checkLimits() }
     }
@@ -331,21 +332,32 @@ final class SQLiteConnections: Sendable {
     ///
     /// - Parameters:
     ///   - externalData: The store's folder.
+    ///   - collectsStatistics: Whether to collect statistics, if something was saved.
     ///   - unusedFiles: The names of the external data files to remove.
     func close(
-        _ externalData: ExternalDataFolder, unusedFiles: (SQLiteWriter) -> Set<String>
+        _ externalData: ExternalDataFolder, collectsStatistics: Bool,
+        unusedFiles: (SQLiteWriter) -> Set<String>
     ) throws {
         guard !isClosed.exchange(true, ordering: .acquiringAndReleasing) else { return }
         DescriptorReserve.beginUse()
         defer { DescriptorReserve.endUse() }
         if let pinned { return pinned.close(QuireError.closed(storePath)) }
         expireGenerations(QuireError.closed(storePath))
-        readers.close()
+        var analyses: Set<String> = []
+        func ask(_ connection: SQLiteConnection) {
+            analyses.formUnion(connection.advisedAnalyses())
+        }
+        let isAsking = writerLock.withLock {
+            guard collectsStatistics, let writer, writer.hasCommitted else { return false }
+            ask(writer.connection)
+            return true
+        }
+        readers.close { if isAsking { ask($0) } }
         let failure = writerLock.withLock { () -> (any Error)? in
             defer { writer = nil }
             follower?.close()
             follower = nil
-            return writer.flatMap { finish($0, externalData, unusedFiles) }
+            return writer.flatMap { finish($0, analyses, externalData, unusedFiles) }
         }
         source.release()
         if let failure = failure as? SQLiteFailure {
@@ -383,7 +395,7 @@ final class SQLiteConnections: Sendable {
 
     /// Checkpoints and truncates the log, so that the database is one file, and closes the connection.
     private func finish(
-        _ writer: SQLiteWriter, _ externalData: ExternalDataFolder,
+        _ writer: SQLiteWriter, _ analyses: Set<String>, _ externalData: ExternalDataFolder,
         _ unusedFiles: (SQLiteWriter) -> Set<String>
     ) -> (any Error)? {
         var unused: Set<String> = []
@@ -412,6 +424,7 @@ final class SQLiteConnections: Sendable {
             return nil
         }
         do {
+            if change == nil { try analyze(analyses, writer) }
             // Other processes that have the store open checkpoint the log themselves; a query generation of theirs may last.
             sqlite3_busy_timeout(writer.connection.handle, 200)
             if hasLog.load(ordering: .acquiring) {
@@ -427,6 +440,16 @@ final class SQLiteConnections: Sendable {
         }
         if writer.cleansUp && change == nil { unused = unusedFiles(writer) }
         return nil
+    }
+
+    /// Collects statistics; see ``SQLiteConnection/analyze(_:)``. If others are writing or the disk is full, there are none.
+    private func analyze(_ statements: Set<String>, _ writer: SQLiteWriter) throws {
+        sqlite3_busy_timeout(writer.connection.handle, 0)
+        do {
+            try writer.connection.analyze(statements)
+        } catch {
+            if (error as? SQLiteFailure)?.leavesFileUnknown == true { throw error }
+        }
     }
 
     // MARK: - Errors

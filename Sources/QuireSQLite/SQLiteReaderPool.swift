@@ -79,13 +79,18 @@ final class SQLiteReaderPool: Sendable {
     }
 
     /// Closes all connections, after waiting for those in use.
-    func close() {
+    ///
+    /// - Parameter willClose: Is called with each idle connection.
+    func close(_ willClose: (SQLiteConnection) -> Void = { _ in }) {
         let idle = state.withLock { state -> [SQLiteConnection] in
             state.isClosed = true
             defer { state.idle = [] }
             return state.idle
         }
-        for connection in idle { connection.close() }
+        for connection in idle {
+            willClose(connection)
+            connection.close()
+        }
         users.wait()
     }
 }

@@ -33,10 +33,11 @@ extension SQLiteStore {
     public func row(for objectID: ManagedObjectID) throws -> ObjectSnapshot? {
         guard owns(objectID) else { return nil }
         let entity = layout.entity(number: objectID.entityNumber)
+        let selection = selection(of: layout.entity(number: entity.rootNumber))
         let found = try rows(
-            selection(of: layout.entity(number: entity.rootNumber)),
-            from: "FROM \(table(of: entity)) t0 WHERE t0.Z_PK = ?1", objectID.primaryKey,
-            expectedRows: 1)
+            selection,
+            "SELECT \(selection.list) FROM \(table(of: entity)) t0 WHERE t0.Z_PK = ?1",
+            [.integer(objectID.primaryKey)], expectedRows: 1)
         // A key is unique in the hierarchy; if another entity has it, this object is deleted.
         guard let row = found.first, entity.subtree.contains(row.entity.number) else { return nil }
         return row
@@ -66,35 +67,49 @@ extension SQLiteStore {
             return RowSetBuilder(layout: layout, store: identity).finish()
         }
         let entity = layout.entity(number: objectID.entityNumber)
-        let key = objectID.primaryKey
-        guard relationship.isToMany else {
-            guard let slot = relationship.slot, let column = schema.entity(entity).columns[slot]
-            else { return RowSetBuilder(layout: layout, store: identity).finish() }
-            return try rows(
-                selection,
-                from: "FROM \(table(of: destination)) t0 WHERE t0.Z_PK = (SELECT "
-                    + "\(SQLName.quoted(column.name)) FROM \(table(of: entity)) WHERE Z_PK = ?1)",
-                key, expectedRows: 1)
+        guard let sql = relatedRowsStatement(relationship, of: entity, selection) else {
+            return RowSetBuilder(layout: layout, store: identity).finish()
         }
-        switch schema.toMany(relationship, of: entity) {
-        case .nowhere: return RowSetBuilder(layout: layout, store: identity).finish()
-        case .foreignKey(let place):
-            let order = place.orderColumn.map { "t0.\(SQLName.quoted($0)), " } ?? ""
-            return try rows(
-                selection,
-                from:
-                    "FROM \(table(of: destination)) t0 WHERE t0.\(SQLName.quoted(place.column)) = ?1 "
-                    + "ORDER BY \(order)t0.Z_PK", key, expectedRows: 16)
-        case .join(let join):
-            let order = join.orderColumn.map { "j.\(SQLName.quoted($0)), " } ?? ""
-            return try rows(
-                selection,
-                from:
-                    "FROM \(SQLName.quoted(join.tableName)) j CROSS JOIN \(table(of: destination)) t0 "
+        return try rows(
+            selection, sql, [.integer(objectID.primaryKey)],
+            expectedRows: relationship.isToMany ? 16 : 1)
+    }
+
+    /// The statement for the rows of an object's destinations, by the object's key; `nil` if the store has none. Cached: objects
+    /// are mostly asked one after the other.
+    private func relatedRowsStatement(
+        _ relationship: ResolvedEntity.Relationship, of entity: ResolvedEntity,
+        _ selection: SQLRowSelection
+    ) -> String? {
+        let key = entity.number << 32 | relationship.index
+        if let known = relatedRowsStatements.withLock({ $0[key] }) { return known }
+        let target = table(of: layout.destination(of: relationship))
+        let rest: String
+        if let slot = relationship.slot {
+            guard let column = schema.entity(entity).columns[slot] else { return nil }
+            rest =
+                "\(target) t0 WHERE t0.Z_PK = (SELECT \(SQLName.quoted(column.name)) "
+                + "FROM \(table(of: entity)) WHERE Z_PK = ?1)"
+        } else {
+            switch schema.toMany(relationship, of: entity) {
+            case .nowhere: return nil
+            case .foreignKey(let place):
+                let order = place.orderColumn.map { "t0.\(SQLName.quoted($0)), " } ?? ""
+                rest =
+                    "\(target) t0 WHERE t0.\(SQLName.quoted(place.column)) = ?1 "
+                    + "ORDER BY \(order)t0.Z_PK"
+            case .join(let join):
+                let order = join.orderColumn.map { "j.\(SQLName.quoted($0)), " } ?? ""
+                rest =
+                    "\(SQLName.quoted(join.tableName)) j CROSS JOIN \(target) t0 "
                     + "WHERE j.\(SQLName.quoted(join.sourceColumn)) = ?1 "
                     + "AND t0.Z_PK = j.\(SQLName.quoted(join.targetColumn)) "
-                    + "ORDER BY \(order)t0.Z_PK", key, expectedRows: 16)
+                    + "ORDER BY \(order)t0.Z_PK"
+            }
         }
+        let sql = "SELECT \(selection.list) FROM \(rest)"
+        relatedRowsStatements.withLock { $0[key] = sql }
+        return sql
     }
 
     /// The records of earlier saves.
@@ -111,14 +126,6 @@ extension SQLiteStore {
 
     func table(of entity: ResolvedEntity) -> String {
         SQLName.quoted(schema.entity(entity).tableName)
-    }
-
-    private func rows(
-        _ selection: SQLRowSelection, from rest: String, _ key: Int64, expectedRows: Int
-    ) throws -> RowSet {
-        try rows(
-            selection, "SELECT \(selection.list) \(rest)", [.integer(key)],
-            expectedRows: expectedRows)
     }
 
     private func rows(

@@ -57,6 +57,8 @@ public final class SQLiteStore: PersistentStore {
     let connections: SQLiteConnections
     let primaryKeys: SQLitePrimaryKeyAllocator
     private let selections = Lock<[Int: SQLRowSelection]>([:])
+    /// The statements of ``relatedRows(of:through:)``, by entity and relationship.
+    let relatedRowsStatements = Lock<[Int: String]>([:])
     private let externalCommits = Atomic(0)
     private let fileReference = Lock(WeakFiles())
 
@@ -260,10 +262,15 @@ public final class SQLiteStore: PersistentStore {
 
     /// Checkpoints the log into the database, so that one file is left, and closes all connections.
     ///
+    /// If something was saved, and the store was made here, SQLite collects the statistics that would have helped the queries since
+    /// the store was opened, from a limited number of rows.
+    ///
     /// - Throws: ``QuireError`` with code `outOfSpace` or `storeUnavailable` if the checkpoint failed. The store is closed
     ///   anyway, and nothing saved is lost: it is in the log, which stays beside the file.
     public func close() throws {
-        try connections.close(externalData) { writer in
+        try connections.close(
+            externalData, collectsStatistics: carriesModel && !isInMemory
+        ) { writer in
             isInMemory ? [] : unusedExternalFiles(writer)
         }
     }

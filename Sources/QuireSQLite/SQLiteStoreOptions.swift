@@ -65,7 +65,8 @@ public struct SQLiteStoreOptions: Sendable {
     /// Opening the store rejects pragmas that could damage it, or that other options set.
     public var pragmas: [String: String] = [:]
     /// Whether to run `ANALYZE` when the store is opened for writing, so that SQLite chooses among indexes by statistics.
-    /// O(*n*) in the store.
+    /// O(*n*) in the store. When it is closed after a save, statistics that queries need are collected in any case, from a
+    /// limited number of rows, if it was made here.
     public var analyzesWhenOpened = false
     /// Whether to run `VACUUM` when the store is opened for writing, which rebuilds the file at minimal size. Temporarily needs
     /// the same space again, in memory too. `SQLiteStore.compact()` does the same for an open store.

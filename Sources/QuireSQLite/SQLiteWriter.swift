@@ -20,6 +20,8 @@ package final class SQLiteWriter {
     var uncertainFiles: Set<String> = []
     /// Whether the journal mode is as the options request.
     var isJournalReady = false
+    /// Whether anything was committed.
+    var hasCommitted = false
     /// `PRAGMA data_version` at the last save: it changes with, and only with, commits of other connections.
     var dataVersion: Int64?
     /// The check that the store still has the model that it was opened with.

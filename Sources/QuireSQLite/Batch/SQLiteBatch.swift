@@ -38,7 +38,7 @@ final class SQLiteBatch {
     ) throws -> BatchResult {
         try store.withWriterForBatch { writer in
             var started: SQLiteBatch?
-            defer { writer.connection.releaseMemory() }
+            defer { writer.connection.releaseMemory(above: store.options.cacheSize) }
             do {
                 try writer.connection.begin()
                 try writer.modelVersionCheck.check(writer.connection)
