@@ -181,21 +181,49 @@ extension SQLiteFunctions {
         if code != SQLITE_OK { throw connection.failure() }
     }
 
-    /// A sum of integers, exactly, and of floating-point numbers, with the low-order bits that adding them loses.
-    private final class Sum {
-        var integers: Int128 = 0
-        private var numbers: Double?
-        private var lost = 0.0
+    /// A sum of integers, exactly, and of floating-point numbers, with the low-order bits that adding them loses. SQLite keeps
+    /// it, and has set it to zero.
+    private struct Sum {
+        /// The sum of the integers: 128 bits, in two parts because SQLite aligns them to 8 bytes.
+        private var low: UInt64
+        private var high: Int64
+        private var number: Double
+        private var lost: Double
+        private var hasIntegers: Bool
+        private var hasNumbers: Bool
 
-        /// The sum of the floating-point numbers; `nil` if there are none.
-        var number: Double? { numbers.map { lost.isFinite ? $0 + lost : $0 } }
-
-        func add(_ number: Double) {
-            let before = numbers ?? 0
-            let sum = before + number
-            lost += abs(before) >= abs(number) ? before - sum + number : number - sum + before
-            numbers = sum
+        mutating func add(_ integer: Int64) {
+            hasIntegers = true
+            let (sum, carries) = low.addingReportingOverflow(UInt64(bitPattern: integer))
+            low = sum
+            high &+= (integer < 0 ? -1 : 0) + (carries ? 1 : 0)
         }
+
+        mutating func add(_ addend: Double) {
+            hasNumbers = true
+            let sum = number + addend
+            lost += abs(number) >= abs(addend) ? number - sum + addend : addend - sum + number
+            number = sum
+        }
+
+        func setResult(of context: OpaquePointer?) {
+            let integers = Int128(high) << 64 | Int128(low)
+            if hasNumbers {
+                let sum = lost.isFinite ? number + lost : number
+                sqlite3_result_double(context, sum + Double(integers))
+            } else if !hasIntegers {
+                sqlite3_result_null(context)
+            } else if let integer = Int64(exactly: integers) {
+                sqlite3_result_int64(context, integer)
+            } else {
+                sqlite3_result_double(context, Double(integers))
+            }
+        }
+    }
+
+    private static func sum(in context: OpaquePointer?) -> UnsafeMutablePointer<Sum>? {
+        sqlite3_aggregate_context(context, Int32(MemoryLayout<Sum>.size))?
+            .assumingMemoryBound(to: Sum.self)
     }
 
     private static func addToSum(
@@ -203,34 +231,17 @@ extension SQLiteFunctions {
     ) {
         let type = sqlite3_value_numeric_type(values?[0])
         if type == SQLITE_NULL { return }
-        guard let place = place(in: context) else { return sqlite3_result_error_nomem(context) }
-        let sum: Sum
-        if let known = place.pointee {
-            sum = Unmanaged<Sum>.fromOpaque(known).takeUnretainedValue()
-        } else {
-            sum = Sum()
-            place.pointee = Unmanaged.passRetained(sum).toOpaque()
-        }
+        guard let sum = sum(in: context) else { return sqlite3_result_error_nomem(context) }
         if type == SQLITE_INTEGER {
-            sum.integers += Int128(sqlite3_value_int64(values?[0]))
+            sum.pointee.add(sqlite3_value_int64(values?[0]))
         } else {
-            sum.add(sqlite3_value_double(values?[0]))
+            sum.pointee.add(sqlite3_value_double(values?[0]))
         }
     }
 
     private static func finishSum(_ context: OpaquePointer?) {
-        guard let place = place(in: context), let known = place.pointee else {
-            return sqlite3_result_null(context)
-        }
-        place.pointee = nil
-        let sum = Unmanaged<Sum>.fromOpaque(known).takeRetainedValue()
-        if let number = sum.number {
-            sqlite3_result_double(context, number + Double(sum.integers))
-        } else if let integer = Int64(exactly: sum.integers) {
-            sqlite3_result_int64(context, integer)
-        } else {
-            sqlite3_result_double(context, Double(sum.integers))
-        }
+        guard let sum = sum(in: context) else { return sqlite3_result_error_nomem(context) }
+        sum.pointee.setResult(of: context)
     }
 }
 

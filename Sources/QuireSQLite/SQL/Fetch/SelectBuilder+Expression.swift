@@ -117,14 +117,16 @@ extension SelectBuilder {
         let operand = try operand(argument)
         let name: SQLFragment
         switch function {
+        // Every row is an object; SQLite counts rows faster than values.
+        case .count where argument == .evaluatedObject && distinct.sql.isEmpty:
+            return .value("count(*)", .number)
         case .count: name = "count"
         case .minimum: name = "min"
         case .maximum: name = "max"
         case _ where try function.isDecimalArithmetic && isDecimal(argument):
             name = SQLFragment(sql: function.decimalSQLName)
         case .average: name = "avg"
-        // SQLite's own sum is faster, but fails on integer overflow.
-        case .sum where try sumFits(argument):
+        case .sum where try isPlainNumber(argument):
             return .value("ifnull(sum(\(distinct)\(operand.computable)), 0)", .number)
         default: name = SQLFragment(sql: function.sqlName)
         }
@@ -132,9 +134,10 @@ extension SelectBuilder {
             "\(name)(\(distinct)\(operand.plain))", function.kind(of: [operand.kind]) ?? .number)
     }
 
-    /// Whether a sum cannot overflow 64 bits.
-    private func sumFits(_ expression: QueryExpression) throws -> Bool {
-        try [.integer16, .integer32, .boolean, .double, .float].contains(type(of: expression))
+    /// Whether values are numbers whose sum is the same in the registered `sum` and in memory.
+    private func isPlainNumber(_ expression: QueryExpression) throws -> Bool {
+        try [.integer16, .integer32, .integer64, .boolean, .double, .float].contains(
+            type(of: expression))
     }
 
     /// The type of the attribute at a key path.
