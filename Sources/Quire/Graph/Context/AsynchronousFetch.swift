@@ -65,17 +65,17 @@ extension ManagedObjectContext {
         let progress = Progress(totalUnitCount: Int64(request.estimatedResultCount))
         let result = AsynchronousFetchResult<Object>(progress: progress)
         let end = OnQueue((context: self, result: result, request: request))
-        let queue = queueMarker.queue
+        let marker = queueMarker
         do {
             let fetch = try BackgroundFetch(request.fetchRequest, context: self) { rows in
-                queue.async { end.value?.result.progress.completedUnitCount = Int64(rows) }
+                marker.async { end.value?.result.progress.completedUnitCount = Int64(rows) }
             }
             let monitor = fetch.monitor
             progress.cancellationHandler = { monitor.cancel() }
             let (reading, box) = (fetch.reading, OnQueue(fetch))
             DispatchQueue.global(qos: .userInitiated).async {
                 let payload = Result { try reading() }
-                queue.async {
+                marker.async {
                     guard let (context, result, request) = end.take(), let fetch = box.take() else {
                         return
                     }
@@ -88,7 +88,7 @@ extension ManagedObjectContext {
             }
         } catch {
             let failure = OnQueue(error)
-            queue.async {
+            marker.async {
                 guard let (context, result, request) = end.take(), let error = failure.take() else {
                     return
                 }
@@ -220,7 +220,7 @@ final class BackgroundFetch<Object: ManagedObject>: RowHolder {
         context.staleRows.holders.remove(self)
         if context.queueMarker.isCurrentAtRelease { return context.answerRetainedRowsQueries() }
         nonisolated(unsafe) let context = context
-        context.queueMarker.queue.async { context.answerRetainedRowsQueries() }
+        context.queueMarker.async { context.answerRetainedRowsQueries() }
     }
 
     /// Rows still being read belong to the reading thread.

@@ -1,5 +1,3 @@
-internal import Dispatch
-
 /// Observes saves to a context's source, and merges them on the context's queue.
 ///
 /// They are pending until the queue runs the merge, or until the context saves, which merges them first: so a context that
@@ -7,7 +5,7 @@ internal import Dispatch
 ///
 /// It is `@unchecked Sendable` because its context is only accessed on that queue.
 final class ParentSaveMerger: SaveObserver, @unchecked Sendable {
-    private let queue: DispatchQueue
+    private let marker: QueueMarker
     private weak var context: ManagedObjectContext?
     private let pending = Lock(Pending())
 
@@ -24,14 +22,14 @@ final class ParentSaveMerger: SaveObserver, @unchecked Sendable {
     }
 
     init(_ context: ManagedObjectContext) {
-        queue = context.queueMarker.queue
+        marker = context.queueMarker
         self.context = context
     }
 
     func sourceDidSave(_ changes: ObjectIDChanges?, isByRows: Bool, areKnown: Bool) {
         if areKnown { return }
         pending.withLock { $0.saves.append((changes, isByRows)) }
-        queue.async { [weak self] in
+        marker.async { [weak self] in
             self?.mergePending()
             self?.context?.resumeBufferingIfUnused()
         }

@@ -92,7 +92,7 @@ public final class QueueConfinedContext: Sendable {
             confining: ManagedObjectContext(
                 concurrencyType: .privateQueue, source: source, parent: parent,
                 coordinator: coordinator,
-                queueMarker: QueueMarker(marking: DispatchQueue(label: "quire.context"))))
+                queueMarker: QueueMarker(label: "quire.context")))
     }
 
     private init(confining context: ManagedObjectContext) {
@@ -113,7 +113,7 @@ public final class QueueConfinedContext: Sendable {
         // Objects of a main-queue context are used on the main queue, so that is where it may end.
         guard context.concurrencyType == .mainQueue, !marker.isCurrent else { return }
         nonisolated(unsafe) let context = context
-        marker.queue.async { _ = context }
+        marker.async { _ = context }
     }
 
     /// Runs a closure on the context's queue; returns its result or rethrows its error.
@@ -232,7 +232,7 @@ private final class QueueExecutor: SerialExecutor {
 
     func enqueue(_ job: consuming ExecutorJob) {
         let job = UnownedJob(job)
-        marker.queue.async { job.runSynchronously(on: self.asUnownedSerialExecutor()) }
+        marker.async { job.runSynchronously(on: self.asUnownedSerialExecutor()) }
     }
 
     func asUnownedSerialExecutor() -> UnownedSerialExecutor {

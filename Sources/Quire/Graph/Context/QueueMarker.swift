@@ -4,21 +4,34 @@ internal import Synchronization
 
 /// Detects whether code runs on a context's queue.
 ///
-/// Queues are marked with a DispatchSpecificKey, because the main queue need not be on the main thread on Linux.
+/// The thread that runs a private queue's block has the mark of the queue. The main queue has its mark itself, because it runs
+/// other blocks than ours, and need not be on the main thread on Linux; on a private queue that would cost another thread's time
+/// when the queue ends.
 ///
 /// Code that a queue waits for has exclusive access to that queue, too: while the main queue waits in a `performAndWait` of a
 /// child, the child may use its main-queue parent without waiting for the main queue. So each queue has a list of the queues
 /// that wait for its running block.
 final class QueueMarker: @unchecked Sendable {
-    /// What a queue has of its mark. The mark retains the queue, which would retain it for ever if it had the mark itself.
-    private struct Reference: Sendable { weak let marker: QueueMarker? }
-
-    private static let key = DispatchSpecificKey<Reference>()
+    private static let key = DispatchSpecificKey<QueueMarker>()
 
     /// The mark of the queue that the code runs on.
-    private static var current: QueueMarker? { DispatchQueue.getSpecific(key: key)?.marker }
+    private static var current: QueueMarker? { DispatchQueue.getSpecific(key: key) ?? ofThread }
 
-    /// The queue.
+    private static let threadKey: pthread_key_t = {
+        var key = pthread_key_t()
+        let code = pthread_key_create(&key, nil)
+        precondition(code == 0, "The program has too many thread-specific keys.")
+        return key
+    }()
+
+    /// The mark of the queue of ours whose block this thread runs; of the innermost, if it runs several.
+    private static var ofThread: QueueMarker? {
+        pthread_getspecific(threadKey).map {
+            Unmanaged<QueueMarker>.fromOpaque($0).takeUnretainedValue()
+        }
+    }
+
+    /// The queue. Blocks of contexts come to it by ``sync(_:)`` and ``async(_:)``, or they would not have the mark.
     let queue: DispatchQueue
     /// The queues that wait for this one's running block. Only accessed on the queue, hence the unchecked conformance.
     private var waiting: [QueueMarker] = []
@@ -36,16 +49,20 @@ final class QueueMarker: @unchecked Sendable {
     }()
 
     /// The mark of the main queue.
-    static let main = QueueMarker(marking: .main)
+    static let main: QueueMarker = {
+        let marker = QueueMarker(.main)
+        marker.queue.setSpecific(key: key, value: marker)
+        return marker
+    }()
 
-    /// Marks a queue, which must be serial.
-    init(marking queue: DispatchQueue) {
-        self.queue = queue
-        queue.setSpecific(key: Self.key, value: Reference(marker: self))
-    }
+    private init(_ queue: DispatchQueue) { self.queue = queue }
+
+    /// Makes a private queue.
+    convenience init(label: String) { self.init(DispatchQueue(label: label)) }
 
     /// Whether the code runs on the queue, or the queue waits for it.
     var isCurrent: Bool {
+        if Self.ofThread === self { return true }
         guard let current = Self.current else { return false }
         return current === self || current.waiting.contains { $0 === self }
     }
@@ -64,12 +81,27 @@ final class QueueMarker: @unchecked Sendable {
             callers = current.waiting + [current]
         }
         queue.sync {
-            waiting = callers
-            let outer = begin()
-            body()
-            end(outer)
-            waiting = []
+            run {
+                waiting = callers
+                let outer = begin()
+                body()
+                end(outer)
+                waiting = []
+            }
         }
+    }
+
+    /// Runs a closure on the queue later.
+    func async(_ body: @escaping @Sendable () -> Void) {
+        queue.async { self.run(body) }
+    }
+
+    /// Runs a block of the queue with its mark on the thread.
+    private func run(_ block: () -> Void) {
+        let outer = pthread_getspecific(Self.threadKey)
+        pthread_setspecific(Self.threadKey, Unmanaged.passUnretained(self).toOpaque())
+        block()
+        pthread_setspecific(Self.threadKey, outer)
     }
 
     /// ``isCurrent`` for deinits. That takes 70 ns; this is almost free while a block passed to a context runs, or on the main

@@ -169,7 +169,7 @@ final class ContextChildren: Sendable {
             return Array(state.children.values)
         }
         for child in children {
-            child.marker.queue.async { child.context?.answer(question) }
+            child.marker.async { child.context?.answer(question) }
         }
     }
 }

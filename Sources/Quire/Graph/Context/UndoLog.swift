@@ -23,7 +23,7 @@ final class UndoLog {
             return context.undoIdentifiers.removeLog(number)
         }
         nonisolated(unsafe) let ended = context
-        context.queueMarker.queue.async { [number] in ended.undoIdentifiers.removeLog(number) }
+        context.queueMarker.async { [number] in ended.undoIdentifiers.removeLog(number) }
     }
 }
 

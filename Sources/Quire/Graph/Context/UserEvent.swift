@@ -54,7 +54,7 @@ extension ManagedObjectContext {
         guard concurrencyType == .mainQueue || event.isEnding, !event.endIsScheduled else { return }
         event.endIsScheduled = true
         let reference = WeakContext(context: self)
-        queueMarker.queue.async { reference.context?.endScheduledEvent() }
+        queueMarker.async { reference.context?.endScheduledEvent() }
     }
 
     private func endScheduledEvent() {

@@ -55,8 +55,8 @@ private final class EndedObject: @unchecked Sendable {
     }
 
     func leave() {
-        let queue = context.takeUnretainedValue().queueMarker.queue
-        queue.async { [self] in
+        let marker = context.takeUnretainedValue().queueMarker
+        marker.async { [self] in
             context.takeRetainedValue().forget(identifier, bits, isObserved: isObserved)
         }
     }
@@ -115,7 +115,7 @@ final class LastReferences: @unchecked Sendable {
     }
 
     func release() {
-        context?.queueMarker.queue.async { [self] in
+        context?.queueMarker.async { [self] in
             values = []
             // Last, because they refer to it.
             context = nil

@@ -264,7 +264,7 @@ final class ChangedObjects {
         // A notification may go to other queues, for its identifiers; its objects are released on their own.
         if marker.isCurrent { return }
         let contents = contents
-        marker.queue.async { contents.removeAll() }
+        marker.async { contents.removeAll() }
     }
 
     /// Unchecked because it is used on the context's queue only.
