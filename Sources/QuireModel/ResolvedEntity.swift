@@ -122,6 +122,8 @@ public final class ResolvedEntity: Sendable {
 
     /// The relationship of a name.
     public func relationship(named name: String) -> Relationship? {
+        // Comparing a few short names takes less time than a hash.
+        if relationships.count <= 8 { return relationships.first { $0.name == name } }
         if case .relationship(let index)? = properties[name] { return relationships[index] }
         return nil
     }

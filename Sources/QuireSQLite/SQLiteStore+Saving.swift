@@ -183,9 +183,13 @@ extension SQLiteStore {
                 " ORDER BY \(column), \(order)t0.Z_PK", slack: 2, connection
             ) { statement in
                 let last = statement.columnCount - 1
+                // The rows of an owner follow one another.
+                var (key, owner): (Int64, UInt64) = (0, 0)
                 try reader.readAll(statement, into: &builder) { row in
-                    let key = sqlite3_column_int64(row, last)
-                    found.append(key > 0 ? owners[UInt64(key)] ?? 0 : 0)
+                    let next = sqlite3_column_int64(row, last)
+                    if next != key { owner = next > 0 ? owners[UInt64(next)] ?? 0 : 0 }
+                    key = next
+                    found.append(owner)
                 }
             }
         }
@@ -222,9 +226,12 @@ extension SQLiteStore {
             try keys.forEachStatement(
                 head, " ORDER BY \(source), \(order)\(target)", slack: 4, connection
             ) { statement in
+                var (key, owner): (Int64, UInt64) = (0, 0)
                 while try statement.step() {
-                    let key = statement.integer(0)
-                    guard key > 0, let owner = owners[UInt64(key)] else { continue }
+                    let next = statement.integer(0)
+                    if next != key { owner = next > 0 ? owners[UInt64(next)] ?? 0 : 0 }
+                    key = next
+                    if owner == 0 { continue }
                     result.append(
                         try numbers.bits(
                             statement.integer(1), storeNumber: isLeaf ? leaf : statement.integer(2)),

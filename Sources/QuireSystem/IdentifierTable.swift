@@ -115,6 +115,13 @@
         }
     }
 
+    /// Removes the entries whose numbers satisfy a condition.
+    package mutating func removeAll(where isRemoved: (_ value: UInt64) -> Bool) {
+        var kept = IdentifierTable(minimumCapacity: count / 2)
+        forEach { key, value in if !isRemoved(value) { kept.set(value, for: key) } }
+        self = kept
+    }
+
     /// Removes all entries, and frees their memory.
     package mutating func removeAll() {
         if count == 0 { return }

@@ -110,7 +110,9 @@ public final class PersistentStoreCoordinator: Sendable, ObjectSource, ObjectIDR
 
     func rows(matching request: FetchSpecification) throws -> RowSet {
         let rows = try store.rows(matching: request)
-        rowCache.compare(with: rows)
+        if let entity = layout.entity(named: request.entityName) {
+            rowCache.compare(with: rows, of: entity)
+        }
         return rows
     }
 

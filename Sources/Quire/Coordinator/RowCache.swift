@@ -7,7 +7,8 @@ internal import QuireStore
 /// never is: a save evicts the rows it writes, and rows read before the end of the save are refused when they arrive after it.
 ///
 /// Row sets are cached and evicted as a whole, because they share memory: the oldest are evicted when the size exceeds the
-/// limit. Usable from any thread.
+/// limit. The places of their rows are forgotten later, many together, so that an eviction does not read the rows. Usable from
+/// any thread.
 final class RowCache: Sendable {
     /// The start of a read. Rows are accepted only if there was no save since.
     struct Ticket {
@@ -20,8 +21,12 @@ final class RowCache: Sendable {
     }
 
     fileprivate struct State: ~Copyable {
-        /// The serial number of a row's batch in the high half, its position there in the low one.
+        /// The serial number of a row's batch in the high half, its position there in the low one. The batch may be evicted.
         var places = IdentifierTable()
+        /// The most places that may be of evicted batches.
+        var evictedCount = 0
+        /// The numbers of the entities of all rows, and perhaps others.
+        var entities: Set<Int> = []
         /// The batches from `firstSerial` on; `nil` for evicted ones.
         var batches: [Batch?] = []
         var firstLive = 0
@@ -40,7 +45,12 @@ final class RowCache: Sendable {
     func ticket() -> Ticket { Ticket(generation: state.withLock { $0.generation }) }
 
     /// The number of rows that are kept, for tests.
-    var count: Int { state.withLock { $0.places.count } }
+    var count: Int {
+        state.withLock { state in
+            state.forgetEvicted()
+            return state.places.count
+        }
+    }
 
     /// The memory used by rows, for tests.
     var byteCount: Int { state.withLock { $0.size } }
@@ -93,23 +103,25 @@ final class RowCache: Sendable {
             }
             state.batches.append(Batch(rows: rows, time: .now))
             state.size += size
+            var entity = 0
             for position in rows.indices {
-                state.places.set(
-                    serial << 32 | UInt64(position), for: rows.identifierBits(at: position))
+                let bits = rows.identifierBits(at: position)
+                state.places.set(serial << 32 | UInt64(position), for: bits)
+                let number = ManagedObjectID.entityNumber(of: bits)
+                if number != entity { state.entities.insert(number) }
+                entity = number
             }
             while state.size > maximumSize { state.removeOldest() }
         }
     }
 
-    /// Evicts rows that a fetch has shown to be stale.
-    func compare(with rows: RowSet) {
+    /// Evicts rows that a fetch of an entity's objects has shown to be stale.
+    func compare(with rows: RowSet, of entity: ResolvedEntity) {
         state.withLock { state in
-            if state.places.isEmpty { return }
+            guard state.entities.contains(where: entity.subtree.contains) else { return }
             for position in rows.indices {
                 let bits = rows.identifierBits(at: position)
-                if let (batch, place) = state.find(bits),
-                    batch.rows[place].version != rows.version(at: position)
-                {
+                if let known = state.version(bits), known != rows.version(at: position) {
                     state.places.remove(bits)
                 }
             }
@@ -147,21 +159,28 @@ final class RowCache: Sendable {
 }
 
 extension RowCache.State {
+    /// The serial number of the oldest batch that is kept.
+    private var oldestSerial: UInt64 { firstSerial + UInt64(firstLive) }
+
+    private func place(_ bits: UInt64) -> (index: Int, position: Int)? {
+        guard let place = places[bits], place >> 32 >= oldestSerial else { return nil }
+        return (Int(place >> 32 - firstSerial), Int(place & 0xFFFF_FFFF))
+    }
+
     fileprivate func find(_ bits: UInt64) -> (batch: RowCache.Batch, position: Int)? {
-        guard let place = places[bits], let batch = batches[Int(place >> 32 - firstSerial)] else {
-            return nil
-        }
-        return (batch, Int(place & 0xFFFF_FFFF))
+        guard let (index, position) = place(bits), let batch = batches[index] else { return nil }
+        return (batch, position)
+    }
+
+    fileprivate func version(_ bits: UInt64) -> UInt32? {
+        guard let (index, position) = place(bits) else { return nil }
+        return batches[index]?.rows.version(at: position)
     }
 
     fileprivate mutating func removeOldest() {
         guard firstLive < batches.count else { return }
         if let batch = batches[firstLive] {
-            let serial = firstSerial + UInt64(firstLive)
-            for position in batch.rows.indices {
-                let bits = batch.rows.identifierBits(at: position)
-                if let place = places[bits], place >> 32 == serial { places.remove(bits) }
-            }
+            evictedCount += batch.rows.count
             size -= batch.rows.byteCount
             batches[firstLive] = nil
         }
@@ -171,10 +190,20 @@ extension RowCache.State {
             firstSerial += UInt64(firstLive)
             firstLive = 0
         }
+        if evictedCount > 1_024 && evictedCount * 2 > places.count { forgetEvicted() }
+    }
+
+    /// Forgets the places of rows of evicted batches.
+    fileprivate mutating func forgetEvicted() {
+        let oldest = oldestSerial
+        places.removeAll { $0 >> 32 < oldest }
+        evictedCount = 0
     }
 
     fileprivate mutating func removeAll() {
         places.removeAll()
+        evictedCount = 0
+        entities = []
         batches = []
         firstLive = 0
         firstSerial = 0

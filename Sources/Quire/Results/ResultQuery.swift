@@ -116,14 +116,14 @@ struct ResultQuery {
 
     /// Whether the request is about an object's entity.
     func isAbout(_ bits: UInt64) -> Bool {
-        let number = Int(bits >> 48 & 0x7FFF)
+        let number = ManagedObjectID.entityNumber(of: bits)
         return request.includesSubentities
             ? resolved.entity.subtree.contains(number) : resolved.entity.number == number
     }
 
     /// Whether an object of an entity may affect results other than itself.
     func dependsOn(_ bits: UInt64) -> Bool {
-        let number = Int(bits >> 48 & 0x7FFF)
+        let number = ManagedObjectID.entityNumber(of: bits)
         return ways.contains { way in
             way.steps.prefix(way.decidingCount).contains { $0.destination.subtree.contains(number) }
         }
@@ -362,13 +362,13 @@ extension ResultQuery {
 
     /// Whether objects of an entity are on a path: the objects that refer to them may have no changes of their own.
     func dependsOnRows(_ bits: UInt64) -> Bool {
-        let number = Int(bits >> 48 & 0x7FFF)
+        let number = ManagedObjectID.entityNumber(of: bits)
         return ways.contains { $0.steps.contains { $0.destination.subtree.contains(number) } }
     }
 
     /// Whether deleting an object can change results that only refer to it.
     func dependsOnDeletion(_ bits: UInt64) -> Bool {
-        let number = Int(bits >> 48 & 0x7FFF)
+        let number = ManagedObjectID.entityNumber(of: bits)
         return ways.contains { way in
             way.steps.contains { step in
                 step.destination.subtree.contains(number) && keptInverse(of: step) == nil

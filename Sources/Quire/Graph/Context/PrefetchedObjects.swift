@@ -3,18 +3,24 @@ internal import QuireStore
 /// Prefetched relationships of a fetch, for as long as its results are held: rows of related objects and the contents of
 /// to-many relationships.
 ///
-/// Destinations of to-one relationships, which are usually few, are made and retained. Others adopt their row when they are
-/// instantiated, and relationships their contents on access, so that unused rows cost next to nothing. The context finds them
-/// through ``ManagedObjectContext/prefetches``. Rows saved or refreshed since are skipped (``StaleRowTracker``).
+/// Destinations that several owners share, as those of to-one relationships usually are, are made and retained. Others adopt
+/// their row when they are instantiated, and relationships their contents on access, so that unused rows cost next to nothing.
+/// The context finds them through ``ManagedObjectContext/prefetches``. Rows saved or refreshed since are skipped
+/// (``StaleRowTracker``).
 final class PrefetchedObjects: RowHolder {
+    /// The contents of a relationship of many owners. Owners are mostly asked for in their order, so the next one is tried first.
     private final class Contents {
         /// The relationship's position; the owner's identifier says in which entity.
         let relationshipIndex: Int
         /// The numbers of the possible destination entities.
         let destinations: ClosedRange<Int>
-        let related: RelatedObjects
-        /// Positions in `related` by owner.
-        private(set) var places: IdentifierTable
+        /// The owners, ascending.
+        let owners: ContiguousArray<UInt64>
+        /// The positions of the owners in `related`; -1 for one without members.
+        private var positions: ContiguousArray<Int32>
+        private let related: RelatedObjects
+        /// The index of the owner behind the one found last.
+        private var next = 0
 
         init(
             _ related: RelatedObjects, asked: [ManagedObjectID], relationshipIndex: Int,
@@ -23,18 +29,34 @@ final class PrefetchedObjects: RowHolder {
             self.relationshipIndex = relationshipIndex
             self.destinations = destinations
             self.related = related
-            places = IdentifierTable(minimumCapacity: asked.count)
-            // Owners missing in the results have an empty relationship.
-            for id in asked { places.set(.max, for: id.bits) }
+            var owners = ContiguousArray(asked.lazy.map(\.bits))
+            if !zip(owners, owners.dropFirst()).allSatisfy(<) {
+                owners = ContiguousArray(Set(owners).sorted())
+            }
+            self.owners = owners
+            positions = ContiguousArray(repeating: -1, count: owners.count)
             for position in related.owners.indices {
-                places.set(UInt64(position), for: related.owners[position])
+                if let index = index(of: related.owners[position]) {
+                    positions[index] = Int32(position)
+                }
             }
         }
 
         func members(of bits: UInt64) -> Slice<ContiguousArray<UInt64>>? {
-            guard let place = places[bits] else { return nil }
-            return place == .max
-                ? Slice(base: related.members, bounds: 0..<0) : related.members(at: Int(place))
+            guard let index = index(of: bits) else { return nil }
+            let position = Int(positions[index])
+            return position < 0
+                ? Slice(base: related.members, bounds: 0..<0) : related.members(at: position)
+        }
+
+        private func index(of owner: UInt64) -> Int? {
+            var index = next
+            if index >= owners.count || owners[index] != owner {
+                index = owners.partitioningIndex { $0 >= owner }
+                guard index < owners.count, owners[index] == owner else { return nil }
+            }
+            next = index + 1
+            return index
         }
     }
 
@@ -45,6 +67,10 @@ final class PrefetchedObjects: RowHolder {
     /// The set of a row in the high half, its position there in the low one.
     private var places = IdentifierTable()
     private var retained: [ManagedObject] = []
+
+    /// Members are retained if each is the member of so many owners on average: making an object again for each owner costs more
+    /// than its memory.
+    private static let usualSharing = 4
 
     /// Prefetches key paths of the objects of rows.
     ///
@@ -67,7 +93,7 @@ final class PrefetchedObjects: RowHolder {
 
     override func forEachRow(_ body: (_ bits: UInt64, _ serial: UInt64) -> Void) {
         places.forEach { bits, _ in body(bits, serial) }
-        for contents in contents { contents.places.forEach { bits, _ in body(bits, serial) } }
+        for contents in contents { for bits in contents.owners { body(bits, serial) } }
     }
 
     // MARK: Finding
@@ -170,6 +196,11 @@ final class PrefetchedObjects: RowHolder {
         for bits in related.members where places[bits] == nil { targets.insert(bits) }
         let rows = try context.readRows(of: targets.unread)
         keep(rows)
+        if rows.count * Self.usualSharing <= related.members.count {
+            for position in rows.indices {
+                retained.append(context.object(for: rows, at: position))
+            }
+        }
         if rows.count < targets.unread.count {
             // A dangling foreign key is a nil relationship, as everywhere.
             var gone = IdentifierTable()

@@ -79,9 +79,11 @@ extension ManagedObject {
             // Prefetched contents without changes need not be copied into the object.
             return members.map { context.object(bits: $0) }
         }
-        // The result gets the objects made from the rows through the identity map.
         let rows = loadMembers(of: relationship, at: index)
         let made = rows.map { rows in rows.indices.map { context.object(for: rows, at: $0) } }
+        let state = toManyState(index)
+        if let made, !state.hasChanges, state.members?.count == made.count { return made }
+        // The result gets the objects made from the rows through the identity map.
         return withExtendedLifetime(made) {
             let members = members(of: relationship)
             if made == nil && members.count > 1 { context.prefetchWindow = members }
