@@ -71,7 +71,7 @@ public final class RowSet: RandomAccessCollection, Sendable {
         let location = locations[position]
         let row = PackedRow(chunk: chunks[Int(location.chunk)], offset: Int(location.offset))
         guard row.hasValue(slot) else { return nil }
-        let entity = layout.entities[Int(row.identifierBits >> 48 & 0x7FFF) - 1]
+        let entity = layout.entities[ManagedObjectID.entityNumber(of: row.identifierBits) - 1]
         return UInt64(bitPattern: row.integer(slot, slotCount: entity.storages.count))
     }
 

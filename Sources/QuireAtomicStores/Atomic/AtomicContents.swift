@@ -40,7 +40,7 @@ package struct AtomicContents: Sendable {
 
     /// The row with the primary key of an identifier in its hierarchy.
     func row(_ bits: UInt64) -> AtomicRow? {
-        let number = Int(bits >> 48 & 0x7FFF)
+        let number = ManagedObjectID.entityNumber(of: bits)
         guard number >= 1, number <= layout.entities.count, bits >> 63 == 0 else { return nil }
         return tables[table(ofEntity: number)][Int64(bits.primaryKeyBits)]
     }
@@ -54,7 +54,8 @@ package struct AtomicContents: Sendable {
     /// The row of an object; `nil` if there is none, or its entity is not the identifier's or a sub-entity.
     func object(_ bits: UInt64) -> ObjectSnapshot? {
         guard let row = row(bits),
-            layout.entities[Int(bits >> 48 & 0x7FFF) - 1].subtree.contains(row.entityNumber)
+            layout.entities[ManagedObjectID.entityNumber(of: bits) - 1].subtree.contains(
+                row.entityNumber)
         else { return nil }
         return snapshot(row)
     }
@@ -120,7 +121,7 @@ package struct AtomicContents: Sendable {
         _ relationship: ResolvedEntity.Relationship
     ) {
         guard let index = relationship.toManyIndex else { return }
-        let table = table(ofEntity: Int(bits >> 48 & 0x7FFF))
+        let table = table(ofEntity: ManagedObjectID.entityNumber(of: bits))
         let layout = layout
         tables[table].update(Int64(bits.primaryKeyBits)) { row in
             let count = layout.entities[row.entityNumber - 1].toManyRelationships.count
@@ -130,7 +131,7 @@ package struct AtomicContents: Sendable {
 
     /// Takes the row of an object out.
     mutating func remove(_ bits: UInt64) {
-        let table = table(ofEntity: Int(bits >> 48 & 0x7FFF))
+        let table = table(ofEntity: ManagedObjectID.entityNumber(of: bits))
         if let old = tables[table].remove(Int64(bits.primaryKeyBits)) { discard(old) }
     }
 

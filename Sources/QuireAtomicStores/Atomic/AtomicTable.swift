@@ -1,3 +1,4 @@
+internal import QuireModel
 internal import QuireStore
 internal import QuireSystem
 
@@ -109,7 +110,7 @@ struct AtomicRow: Sendable {
 
     var packed: PackedRow { PackedRow(chunk: chunk, offset: Int(offset)) }
     var identifierBits: UInt64 { packed.identifierBits }
-    var entityNumber: Int { Int(packed.identifierBits >> 48 & 0x7FFF) }
+    var entityNumber: Int { ManagedObjectID.entityNumber(of: packed.identifierBits) }
     var size: Int { packed.size }
 
     func members(_ index: Int) -> ContiguousArray<UInt64> {

@@ -126,10 +126,10 @@ struct IncrementalRows: RowStorage {
     var identity: StoreIdentity { store.identity }
 
     func savedRow(_ bits: UInt64) throws -> ObjectSnapshot? {
-        let root = layout.entity(number: Int(bits >> 48 & 0x7FFF)).rootNumber
+        let root = layout.entity(number: ManagedObjectID.entityNumber(of: bits)).rootNumber
         // The identifier may be of a superentity, or of an entity that the object is no more of.
         let own = try store.row(for: ManagedObjectID(bits: bits, store: identity))
-        if own != nil || Int(bits >> 48 & 0x7FFF) == root { return own }
+        if own != nil || ManagedObjectID.entityNumber(of: bits) == root { return own }
         return try store.row(
             for: ManagedObjectID(
                 bits: bits & ~(0x7FFF << 48) | UInt64(root) << 48, store: identity))
@@ -222,7 +222,7 @@ extension IncrementalStoreSave {
             guard
                 let bits = save.written[list.owner]?.bits ?? save.known[list.owner]??.objectID.bits
             else { continue }
-            let own = layout.entity(number: Int(bits >> 48 & 0x7FFF))
+            let own = layout.entity(number: ManagedObjectID.entityNumber(of: bits))
             let relationship = (own.relationships.count > list.relationship ? own : entity)
                 .relationships[list.relationship]
             toMany[list.owner, default: [:]][relationship.name] = members.map {

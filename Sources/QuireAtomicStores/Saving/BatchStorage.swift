@@ -37,7 +37,8 @@ extension BatchStorage {
     /// The row of an object, if it is of the identifier's entity.
     func object(_ bits: UInt64) throws -> ObjectSnapshot? {
         guard let row = try savedRow(bits),
-            layout.entity(number: Int(bits >> 48 & 0x7FFF)).subtree.contains(row.entity.number)
+            layout.entity(number: ManagedObjectID.entityNumber(of: bits)).subtree.contains(
+                row.entity.number)
         else { return nil }
         return row
     }

@@ -40,7 +40,7 @@ struct DerivationEvaluator<Rows: RowStorage> {
                 let relationship = entity.relationships[index]
                 let destination = layout.destination(of: relationship)
                 for bits in written + gone
-                where destination.subtree.contains(Int(bits >> 48 & 0x7FFF)) {
+                where destination.subtree.contains(ManagedObjectID.entityNumber(of: bits)) {
                     for owner in try self.owners(of: bits, relationship) { add(owner) }
                 }
             }
@@ -166,13 +166,13 @@ extension ResolvedModel {
     /// The key of an object in maps: a relationship may refer to it by a superentity's identifier.
     @inline(__always)
     func rowKey(_ bits: UInt64) -> UInt64 {
-        let number = Int(bits >> 48 & 0x7FFF)
+        let number = ManagedObjectID.entityNumber(of: bits)
         return UInt64(entities[number - 1].rootNumber) << 48 | bits.primaryKeyBits
     }
 
     /// Whether identifier bits are those of a stored object of an entity of the model.
     func isStored(_ bits: UInt64) -> Bool {
-        let number = Int(bits >> 48 & 0x7FFF)
+        let number = ManagedObjectID.entityNumber(of: bits)
         return bits >> 63 == 0 && number >= 1 && number <= entities.count
     }
 }
