@@ -384,6 +384,10 @@ extension OpenFile {
         return bytes
     }
 
+    /// The number of bytes written by one call. Linux copies them into page cache folios of up to that size, and a processor may
+    /// run nothing else until one is copied: 5 ms for 2 MiB if a virtual machine's host must provide the memory.
+    private static var maximumWriteSize: Int { 256 << 10 }
+
     /// Writes all bytes at the position.
     package func write(_ data: Data) throws {
         try data.withUnsafeBytes { try write($0) }
@@ -393,7 +397,8 @@ extension OpenFile {
     package func write(_ bytes: UnsafeRawBufferPointer) throws {
         var rest = bytes
         while !rest.isEmpty {
-            let count = CLinux.write(descriptor, rest.baseAddress, rest.count)
+            let count = CLinux.write(
+                descriptor, rest.baseAddress, min(rest.count, Self.maximumWriteSize))
             if count < 0 {
                 if errno == EINTR { continue }
                 throw FileSystem.failure("write", path)

@@ -173,9 +173,22 @@ final class ResultList {
     /// Whether a result stands where its identifier has it among those with the same values.
     func hasRank(_ bits: UInt64, _ handle: Int) -> Bool { ranks[handle] == bits }
 
-    /// The first position, not before another, where a result does not come behind the one there.
-    func insertionPosition(of handle: Int, from start: Int = 0) -> Int {
-        order[start...].partitioningIndex { !precedes(self.handle(of: $0), handle) }
+    /// The first position where a result does not come behind the one there.
+    func insertionPosition(of handle: Int) -> Int {
+        order.partitioningIndex { !precedes(self.handle(of: $0), handle) }
+    }
+
+    /// The same, not before another, and found faster if it is near that.
+    private func insertionPosition(of handle: Int, near start: Int) -> Int {
+        var (start, end, width) = (start, start, 1)
+        while end < order.count, precedes(self.handle(of: order[end]), handle) {
+            start = end + 1
+            end += width
+            width *= 2
+        }
+        return order[start..<min(end, order.count)].partitioningIndex {
+            !precedes(self.handle(of: $0), handle)
+        }
     }
 
     /// The position of a result.
@@ -383,22 +396,27 @@ extension ResultList {
     }
 
     private func putIn(_ change: inout ListChange) throws {
-        change.incoming.sort { precedes($0.handle, $1.handle) }
+        let handles = change.incoming.map(\.handle)
+        // Moving whole items would take longer than comparing them.
+        change.incoming = handles.indices.sorted { precedes(handles[$0], handles[$1]) }
+            .map { change.incoming[$0] }
         var position = 0
         var last: Section?
         for index in change.incoming.indices {
-            let incoming = change.incoming[index]
-            let found = insertionPosition(of: incoming.handle, from: position)
+            let handle = change.incoming[index].handle
+            let found =
+                index == 0
+                ? insertionPosition(of: handle) : insertionPosition(of: handle, near: position)
             if found > position || last == nil {
                 last = found > 0 ? section(at: found - 1) : nil
             }
             position = found
             let section = try section(
-                named: incoming.item.sectionName, between: last,
+                named: change.incoming[index].item.sectionName, between: last,
                 and: found < order.count ? self.section(at: found) : nil)
             if section.count == 0 && hasSections { change.concernsSections = true }
             section.count += 1
-            setSection(section, of: incoming.handle)
+            setSection(section, of: handle)
             change.incoming[index].rank = found
             last = section
         }

@@ -45,6 +45,32 @@ public struct ObjectIDChanges: Sendable, Hashable {
             invalidated: invalidated.filter(isIncluded))
     }
 
+    /// The sum of successive changes, each object once: one that is new and then changed is new. No object may come back after
+    /// its deletion.
+    package init(successive changes: [ObjectIDChanges]) {
+        if changes.count == 1 {
+            self = changes[0]
+            return
+        }
+        self.init()
+        var seen: Set<ManagedObjectID> = []
+        func sum(_ ids: KeyPath<ObjectIDChanges, [ManagedObjectID]>) -> [ManagedObjectID] {
+            changes.flatMap { $0[keyPath: ids].filter { seen.insert($0).inserted } }
+        }
+        deleted = sum(\.deleted)
+        inserted = sum(\.inserted)
+        updated = sum(\.updated)
+        refreshed = sum(\.refreshed)
+        invalidated = sum(\.invalidated)
+    }
+
+    /// Whether an identifier of any kind of change satisfies a condition.
+    package func contains(where isFound: (ManagedObjectID) -> Bool) -> Bool {
+        inserted.contains(where: isFound) || updated.contains(where: isFound)
+            || deleted.contains(where: isFound) || refreshed.contains(where: isFound)
+            || invalidated.contains(where: isFound)
+    }
+
     /// Whether the value contains no changes.
     public var isEmpty: Bool {
         inserted.isEmpty && updated.isEmpty && deleted.isEmpty && refreshed.isEmpty

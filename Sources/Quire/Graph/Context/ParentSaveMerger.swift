@@ -14,10 +14,21 @@ final class ParentSaveMerger: SaveObserver, @unchecked Sendable {
         /// Saves being merged: the context and its children have not applied them yet.
         var mergeCount = 0
 
-        mutating func beginMerge() -> (changes: ObjectIDChanges?, isByRows: Bool)? {
-            if saves.isEmpty { return nil }
+        /// Takes the first saves that can be merged as one. A save cannot if it brings back an object that one of them deleted.
+        mutating func beginMerge() -> ArraySlice<(changes: ObjectIDChanges?, isByRows: Bool)> {
+            guard let first = saves.first else { return [] }
+            var deleted: Set<ManagedObjectID> = []
+            let end = saves.firstIndex { save in
+                guard let changes = save.changes, save.isByRows == first.isByRows,
+                    deleted.isEmpty || !changes.contains(where: deleted.contains)
+                else { return true }
+                deleted.formUnion(changes.deleted)
+                return false
+            }
+            let taken = saves.prefix(max(end ?? saves.count, 1))
             mergeCount += 1
-            return saves.removeFirst()
+            saves.removeFirst(taken.count)
+            return taken
         }
     }
 
@@ -38,13 +49,14 @@ final class ParentSaveMerger: SaveObserver, @unchecked Sendable {
     /// Whether every save is merged; on any thread.
     var isEmpty: Bool { pending.withLock { $0.saves.isEmpty && $0.mergeCount == 0 } }
 
-    /// Merges pending saves in commit order. Call it on the context's queue.
+    /// Merges pending saves in commit order, successive ones as one. Call it on the context's queue.
     func mergePending() {
-        while let next = pending.withLock({ $0.beginMerge() }) {
-            if let changes = next.changes {
-                context?.merge(changes, isByRows: next.isByRows)
-            } else {
+        while case let saves = pending.withLock({ $0.beginMerge() }), let first = saves.first {
+            if first.changes == nil {
                 context?.mergeUnknownChanges()
+            } else {
+                let changes = ObjectIDChanges(successive: saves.compactMap(\.changes))
+                context?.merge(changes, isByRows: first.isByRows)
             }
             pending.withLock { $0.mergeCount -= 1 }
         }
@@ -55,9 +67,9 @@ extension ManagedObjectContext {
     /// Whether the context automatically merges saves of other contexts to its store or parent, and the parent's own. False for
     /// a new context.
     ///
-    /// Merges run at a later turn of its queue, or before its next save, as by ``mergeChanges(from:)``. So a context over the
-    /// store follows the other contexts of the coordinator, and a child follows its siblings and its parent; saves that precede
-    /// a save of this context do not conflict with it.
+    /// Merges run at a later turn of its queue, or before its next save, as by ``mergeChanges(from:)``; the saves pending by then
+    /// are merged as one. So a context over the store follows the other contexts of the coordinator, and a child follows its
+    /// siblings and its parent; saves that precede a save of this context do not conflict with it.
     public var automaticallyMergesChangesFromParent: Bool {
         get { parentSaveMerger != nil }
         set {

@@ -8,6 +8,8 @@ internal import QuireStore
 protocol PendingChangeLayer: ObjectReader {
     /// A changed object, or one that a predicate refers to.
     associatedtype Object: QuerySubject
+    /// The changed objects, made on demand if that is cheaper.
+    associatedtype ChangedList: Collection<Object>
 
     var layout: ResolvedModel { get }
     var storeIdentity: StoreIdentity { get }
@@ -18,7 +20,7 @@ protocol PendingChangeLayer: ObjectReader {
     var hasChangedObjects: Bool { get }
     /// Whether a save of the changes runs, so that the source may have them at any moment.
     var isBeingSaved: Bool { get }
-    func changedObjects() -> [Object]
+    func changedObjects() -> ChangedList
 
     func entry(_ bits: UInt64) -> PendingChangeEntry<Object>
     /// The members of an object's to-many relationship, if they may differ from those in the source, which `saved` reads.

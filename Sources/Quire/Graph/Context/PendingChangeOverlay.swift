@@ -12,7 +12,7 @@ struct PendingChangeOverlay<Layer: PendingChangeLayer> {
     let layer: Layer
     let request: FetchSpecification
     let entity: ResolvedEntity
-    let changed: [Object]
+    let changed: Layer.ChangedList
 
     init(of layer: Layer, for request: FetchSpecification) throws {
         self.layer = layer
@@ -88,14 +88,15 @@ struct PendingChangeOverlay<Layer: PendingChangeLayer> {
     /// - Complexity: O(*n*) in the changed objects, and a query for those among them that were saved before.
     private func count(_ plan: Plan, stored: Int) throws -> Int {
         if plan.isComplete { return stored }
-        let saved = changed.filter { isOfEntity($0) && layer.isPersisted($0) }
-        var count = try stored - storedCount(of: saved, plan)
+        let saved = changed.lazy.filter { isOfEntity($0) && layer.isPersisted($0) }
+            .prefix(Self.maximumNamedCount + 1)
+        var count = try stored - storedCount(of: Array(saved), plan)
         count += try layer.candidates(in: self, matching: plan.resolved).count
         count = max(count - max(request.fetchOffset, 0), 0)
         return request.fetchLimit > 0 ? min(count, request.fetchLimit) : count
     }
 
-    /// The number of the given objects that are in the source's results.
+    /// The number of changed objects that are in the source's results; of the given ones, unless they are too many.
     private func storedCount(of objects: [Object], _ plan: Plan) throws -> Int {
         if objects.isEmpty { return 0 }
         if objects.count <= Self.maximumNamedCount {

@@ -95,7 +95,7 @@ final class SnapshotObjects: PendingChangeLayer {
     var hasChangedObjects: Bool { !view.changes.changes.isEmpty }
     var isBeingSaved: Bool { view.isBeingSaved }
 
-    func changedObjects() -> [Object] {
+    func changedObjects() -> some Collection<Object> {
         let changes = view.changes.changes
         return changes.indices.lazy.filter { changes[$0].kind != .none }
             .map { Object(layer: self, position: $0, found: nil) }
@@ -168,9 +168,9 @@ final class SnapshotObjects: PendingChangeLayer {
         if let known = view.matches[query] {
             positions = known
         } else {
-            let areKnown = overlay.changed.allSatisfy {
-                !overlay.isOfEntity($0) || view.changes.changes[$0.position].hasValues
-                    || view.changes.changes[$0.position].kind == .deleted
+            let areKnown = view.changes.changes.indices.allSatisfy {
+                view.changes.changes[$0].kind != .updated || view.changes.changes[$0].hasValues
+                    || !isOfEntity($0, query)
             }
             guard areKnown, !query.isRandom, query.entitiesBeyond.isEmpty else {
                 return try overlay.testedCandidates(matching: query)
@@ -188,17 +188,21 @@ final class SnapshotObjects: PendingChangeLayer {
         guard query.request.affectedStores == nil, !query.asksForDerivedValues,
             let condition = SlotCondition(query.predicate, of: query.entity)
         else { return try overlay.testedCandidates(matching: query).map(\.position) }
-        return try overlay.changed.lazy.map(\.position).filter { position in
-            let entity = view.changes.changes[position].change.entity
-            guard view.changes.changes[position].hasValues,
-                entity === query.entity
-                    || query.request.includesSubentities
-                        && query.entity.subtree.contains(entity.number)
-            else { return false }
+        return try view.changes.changes.indices.filter { position in
+            guard view.changes.changes[position].hasValues, isOfEntity(position, query) else {
+                return false
+            }
             return try condition.holds {
                 try view.changes.value(ofChangeAt: position, slot: $0)
             }
         }
+    }
+
+    private func isOfEntity(_ position: Int, _ query: ResolvedQuery) -> Bool {
+        let entity = view.changes.changes[position].change.entity
+        return entity === query.entity
+            || query.request.includesSubentities
+                && query.entity.subtree.contains(entity.number)
     }
 
     func compare(
