@@ -35,6 +35,7 @@ help:
 	@echo "make test-threads  run the tests of contexts under the thread sanitizer"
 	@echo "make test-optimized  run the tests of the command and of client programs in an optimized build"
 	@echo "make bench    measure Quire beside SQLite's C API and GRDB"
+	@echo "make bench ARGUMENTS='--against FILE'    also list what has changed since a run that --save FILE has kept"
 	@echo "make guard    compare the instruction counts of some tasks with the recorded ones"
 	@echo "make samples  recreate the documents in SampleDocs"
 	@echo "make format   format the sources"

@@ -12,6 +12,7 @@ func runBenchmarks() async throws {
         return
     }
     let options = try Options(arguments)
+    try OwnTask.configureSQLite(for: options.ownTask)
     let run = try Run(options: options)
     defer { run.removeFolder() }
     if let task = options.ownTask { return try await task.run(in: run.folder) }
@@ -20,50 +21,25 @@ func runBenchmarks() async throws {
             ? try instructions.renew(in: run.folder, progress: report)
             : try instructions.check(in: run.folder, progress: report)
     }
-    var results = Report(options: options)
-    for count in options.counts {
-        results.workloads += try run.measure(count: count, progress: report)
-        if options.measuresMemory {
-            results.memory += try run.measureMemory(count: count, progress: report)
-        }
-        if options.measuresMainQueue, options.engines.contains(.quire) {
-            report("main queue, \(count) notes")
-            results.mainQueue.append(try run.measureMainQueue(count: count))
-        }
-        if !options.graphTasks.isEmpty, options.engines.contains(.quire) {
-            results.graph += try run.measureGraph(count: count, progress: report)
-        }
+    let results: Report
+    if let saved = options.shown {
+        results = saved
+    } else {
+        results = try await run.measure(progress: report)
     }
-    if options.measuresGrowth, options.engines.contains(.quire) {
-        results.growth = try run.measureGrowth(progress: report)
+    if let path = options.saved { try results.json().write(to: URL(fileURLWithPath: path)) }
+    let judgement = Judgement(results)
+    switch options.format {
+    case .json: print(String(decoding: try results.json(), as: UTF8.self), terminator: "")
+    case .markdown: print(results.markdown)
+    case .tables:
+        print(results.tables)
+        print(judgement.text)
     }
-    if options.measuresDocumentSaves, options.engines.contains(.quire) {
-        results.documentSaves = try await run.measureDocumentSaves(progress: report)
+    if let earlier = options.earlier, options.format != .json {
+        print("\n" + results.changes(since: earlier))
     }
-    if options.measuresComparisons, options.engines.contains(.quire) {
-        results.comparisons = try await run.measureComparisons(progress: report)
-    }
-    if let size = options.synchronization, options.engines.contains(.quire) {
-        results.comparisons += try await run.measureSynchronization(of: size, progress: report)
-    }
-    let order = Dictionary(
-        uniqueKeysWithValues: options.workloads.enumerated().map { ($1.id, $0) })
-    results.workloads.sort { (order[$0.id] ?? 0, $0.count) < (order[$1.id] ?? 0, $1.count) }
-    results.memory.sort { ($0.id, $0.count) < ($1.id, $1.count) }
-    results.graph.sort { ($0.id, $0.count) < ($1.id, $1.count) }
-    if options.json { try results.printJSON() } else { results.printTables() }
-    if let growth = results.growth, !growth.isMet {
-        throw BenchmarkFailure(
-            "Inserting with a save and a reset every 10,000 takes more memory the more objects there are."
-        )
-    }
-    if let missed = results.documentSaves.first(where: {
-        !$0.reads && $0.longestTurnMilliseconds > DocumentSaveResult.boundMilliseconds
-    }) {
-        throw BenchmarkFailure(
-            "Saving a document with \(missed.changes) changed objects keeps the main queue longer than "
-                + "\(Int(DocumentSaveResult.boundMilliseconds)) ms.")
-    }
+    try judgement.requireTargets()
 }
 
 Task {

@@ -11,7 +11,7 @@ struct GraphTask: Sendable {
     /// The most it may take, as a multiple of the other's time.
     var must: Double
     /// The most it may take, in milliseconds.
-    var maximumMilliseconds = Double.infinity
+    var maximumMilliseconds: Double?
     /// How many notes there must be for it.
     var minimumCount = 0
     /// How many rounds to run on a document of `count` notes, before options change it.
@@ -58,25 +58,9 @@ struct GraphSite {
     }
 }
 
-/// What one graph task took with one size of document.
-struct GraphResult: Sendable {
-    var id: String
-    var title: String
-    var otherTitle: String
-    var count: Int
-    var must: Double
-    var maximumMilliseconds: Double
-    /// Medians in milliseconds.
-    var measured: Double
-    var other: Double
-
-    var ratio: Double { measured / other }
-    var isMet: Bool { ratio <= must && measured <= maximumMilliseconds }
-}
-
 extension Run {
     /// Measures what contexts do, with one size of document.
-    func measureGraph(count: Int, progress: (String) -> Void) throws -> [GraphResult] {
+    func measureGraph(count: Int, progress: (String) -> Void) throws -> [Comparison] {
         let path = "\(folder)/graph-\(count).sqlite"
         let document = try QuireEngine.create(at: path)
         try document.insert(Dataset(count: count), withTags: true, Stopwatch())
@@ -97,7 +81,7 @@ extension Run {
         return results
     }
 
-    private func measure(_ task: GraphTask, at site: GraphSite) throws -> GraphResult {
+    private func measure(_ task: GraphTask, at site: GraphSite) throws -> Comparison {
         let (measured, other) = (Stopwatch(), Stopwatch())
         let warmUps = 1
         let rounds = max(3, Int(Double(task.rounds(site.count)) * options.effort))
@@ -111,9 +95,9 @@ extension Run {
         guard let one = measured.median, let two = other.median else {
             throw BenchmarkFailure("\(task.id) has measured nothing.")
         }
-        return GraphResult(
-            id: task.id, title: task.title, otherTitle: task.otherTitle, count: site.count,
-            must: task.must, maximumMilliseconds: task.maximumMilliseconds, measured: one,
-            other: two)
+        return Comparison(
+            task.id, task.title, count: site.count, unit: "ms", quire: one,
+            others: [.init(name: task.otherTitle, value: two)], ratio: task.must,
+            most: task.maximumMilliseconds)
     }
 }

@@ -1,11 +1,22 @@
+import Foundation
+
 /// What the command line asks for.
 struct Options {
+    enum Format { case tables, json, markdown }
+
     var counts = [1_000, 10_000, 100_000]
     var engines = EngineKind.allCases
     var workloads = Workload.all
     /// How many of a workload's usual rounds to run.
     var effort = 1.0
-    var json = false
+    /// How to print the run.
+    var format = Format.tables
+    /// The file that keeps the run.
+    var saved: String?
+    /// An earlier run to compare with.
+    var earlier: Report?
+    /// A saved run, which is shown instead of measuring.
+    var shown: Report?
     /// Where the documents are made. Not `/tmp`, which may be in memory, where syncing costs nothing.
     var folder = "/var/tmp"
     var measuresMemory = true
@@ -45,9 +56,16 @@ struct Options {
           --no-growth            do not measure that memory stays the same however many objects are inserted
           --no-comparisons       no readers beside saves, large documents, orders, imports, archives
           --no-sync              do not measure synchronization
-          --json                 print JSON instead of tables
+          --save FILE            write the run to a file
+          --against FILE         list the rows that have changed by more than 5 % since a saved run of this machine
+          --show FILE            show a saved run instead of measuring
+          --json                 print JSON instead of tables, as --save writes it
+          --markdown             print one table for a README instead: times, memory and ratios
           --guard FILE           only compare counts of instructions with those in a file; needs valgrind
           --renew                write that file anew
+
+        Exits with code 1 if a row misses what it must reach and is not among the known misses
+        (Benchmarks/Harness/KnownMisses.swift). --quick and an --effort below 1 have too few rounds to fail for that.
         """
 
     init(_ arguments: [String]) throws {
@@ -110,7 +128,18 @@ struct Options {
             case "--no-growth": measuresGrowth = false
             case "--no-comparisons": measuresComparisons = false
             case "--no-sync": synchronization = nil
-            case "--json": json = true
+            case "--save":
+                let path = try value()
+                let folder = URL(fileURLWithPath: path).deletingLastPathComponent().path
+                guard FileManager.default.isWritableFile(atPath: folder) else {
+                    throw BenchmarkFailure(
+                        "“\(path)” cannot be written: “\(folder)” is not writable.")
+                }
+                saved = path
+            case "--against": earlier = try Report(contentsOf: value())
+            case "--show": shown = try Report(contentsOf: value())
+            case "--json": format = .json
+            case "--markdown": format = .markdown
             case "--guard": instructionGuard = InstructionGuard(path: try value())
             case "--renew": renews = true
             case OwnTask.argument:
@@ -119,5 +148,11 @@ struct Options {
             default: throw BenchmarkFailure("“\(argument)” is not an option. Try --help.")
             }
         }
+        try Report.requireUnique(
+            counts.flatMap { count in
+                (workloads.map(\.id) + graphTasks.map(\.id)).map {
+                    "\($0) at \(Report.grouped(count))"
+                }
+            })
     }
 }

@@ -15,10 +15,49 @@ struct Run {
 
     func removeFolder() { try? FileManager.default.removeItem(atPath: folder) }
 
+    /// Measures everything that the options ask for.
+    @MainActor
+    func measure(progress: (String) -> Void) async throws -> Report {
+        var report = Report(effort: options.effort)
+        for count in options.counts {
+            report.add(try measure(count: count, progress: progress), to: .times)
+            if options.measuresMemory {
+                report.add(try measureMemory(count: count, progress: progress), to: .memory)
+            }
+            guard options.engines.contains(.quire) else { continue }
+            if options.measuresMainQueue {
+                progress("main queue, \(count) notes")
+                report.add([try measureMainQueue(count: count)], to: .mainQueue)
+            }
+            if !options.graphTasks.isEmpty {
+                report.add(try measureGraph(count: count, progress: progress), to: .contexts)
+            }
+        }
+        if options.engines.contains(.quire) {
+            if options.measuresGrowth {
+                report.add([try measureGrowth(progress: progress)], to: .comparisons)
+            }
+            if options.measuresDocumentSaves {
+                report.add(try await measureDocumentSaves(progress: progress), to: .mainQueue)
+            }
+            if options.measuresComparisons {
+                report.add(try await measureComparisons(progress: progress), to: .comparisons)
+            }
+            if let size = options.synchronization {
+                report.add(
+                    try await measureSynchronization(of: size, progress: progress),
+                    to: .synchronization)
+            }
+        }
+        report.loadAfter = Machine.load
+        try Report.requireUnique(report.rows.map(\.name))
+        return report
+    }
+
     /// Measures the chosen workloads for one size of document.
     ///
     /// - Throws: ``BenchmarkFailure`` if two engines have not done the same work.
-    func measure(count: Int, progress: (String) -> Void) throws -> [WorkloadResult] {
+    func measure(count: Int, progress: (String) -> Void) throws -> [Comparison] {
         let dataset = Dataset(count: count)
         let sites = try options.engines.map { kind in
             let path = path(of: kind, count: count)
@@ -46,7 +85,7 @@ struct Run {
 
     private func measure(
         _ workload: Workload, count: Int, at sites: [Site]
-    ) throws -> WorkloadResult {
+    ) throws -> Comparison {
         let warmUps = 2
         let rounds = max(3, Int(Double(workload.rounds(count)) * options.effort))
         let stopwatches = sites.map { _ in Stopwatch() }
@@ -74,14 +113,16 @@ struct Run {
         for (site, stopwatch) in zip(sites, stopwatches) {
             medians[site.engine.kind] = stopwatch.median
         }
-        return WorkloadResult(
-            id: workload.id, title: workload.title, count: count, rounds: rounds,
-            targets: workload.targets, milliseconds: medians)
+        return Comparison(
+            workload.id, workload.title, count: count, unit: "ms", quire: medians[.quire],
+            others: Comparison.others(medians), must: workload.must, aim: workload.aim)
     }
 
     /// Measures what is compared one by one, each with others of its kind.
     func measureComparisons(progress: (String) -> Void) async throws -> [Comparison] {
-        try measureReadersBesideSaves(progress: progress)
+        let readers = ReadersBesideSaves(folder: folder, engines: options.engines)
+        return try readers.measure(progress: progress)
+            + readers.measureWithStatistics()
             + measureOrders(progress: progress)
             + measureThreeTiers(progress: progress)
             + measureGrowthOfTime(progress: progress)
@@ -94,21 +135,5 @@ struct Run {
         for suffix in ["", "-wal", "-shm", ".keybag"] {
             try? FileManager.default.removeItem(atPath: path + suffix)
         }
-    }
-}
-
-/// What one workload took with one size of document.
-struct WorkloadResult: Sendable {
-    var id: String
-    var title: String
-    var count: Int
-    var rounds: Int
-    var targets: Targets
-    /// Medians.
-    var milliseconds: [EngineKind: Double]
-
-    var verdict: Verdict? {
-        targets.verdict(
-            quire: milliseconds[.quire], plain: milliseconds[.plain], grdb: milliseconds[.grdb])
     }
 }

@@ -2,7 +2,7 @@ extension Workload {
     /// Changing many rows without an object for any.
     static let batches = [
         Workload(
-            id: "B1", title: "insert N as a batch", targets: Targets(mustOfPlain: 1.15),
+            id: "B1", title: "insert N as a batch", must: [.plain(1.15)],
             rounds: { $0 >= 100_000 ? 5 : $0 >= 10_000 ? 11 : 21 }, startsEmpty: true
         ) { site, stopwatch in
             let document = try site.engine.create(at: site.path)
@@ -12,7 +12,7 @@ extension Workload {
             return sum
         },
         Workload(
-            id: "B2", title: "change 10 % as a batch", targets: Targets(mustOfPlain: 1.3),
+            id: "B2", title: "change 10 % as a batch", must: [.plain(1.3)],
             rounds: { $0 >= 100_000 ? 9 : 21 }
         ) { site, stopwatch in
             let document = try site.openDocument()
@@ -21,7 +21,7 @@ extension Workload {
             return try document.readEverything(Stopwatch())
         },
         Workload(
-            id: "B3", title: "delete 10 % as a batch", targets: Targets(mustOfPlain: 1.3),
+            id: "B3", title: "delete 10 % as a batch", must: [.plain(1.3)],
             rounds: { $0 >= 100_000 ? 3 : 11 }, startsEmpty: true
         ) { site, stopwatch in
             let document = try site.engine.create(at: site.path)

@@ -3,7 +3,7 @@ extension Workload {
     static let changing = [
         Workload(
             id: "W5", title: "change 10 %, one save",
-            targets: Targets(mustOfPlain: 1.2, aimOfPlain: 1),
+            must: [.plain(1.2)], aim: [.plain(1)],
             rounds: { $0 >= 100_000 ? 9 : 21 }
         ) { site, stopwatch in
             let document = try site.openDocument()
@@ -12,7 +12,7 @@ extension Workload {
         },
         Workload(
             id: "W10", title: "change one, save",
-            targets: Targets(mustOfPlain: 1.3),
+            must: [.plain(1.3)],
             rounds: { _ in 11 }
         ) { site, stopwatch in
             let document = try site.openDocument()

@@ -116,7 +116,7 @@ extension Run {
                 others: [.init(name: "sqlite3", value: middle(sqlite, \.processorSeconds))],
                 ratio: 3),
             Comparison(
-                "I1", "the same, peak memory", unit: "MB", quire: middle(quire, \.megabytes),
+                "I2", "the same, peak memory", unit: "MB", quire: middle(quire, \.megabytes),
                 others: [.init(name: "sqlite3", value: middle(sqlite, \.megabytes))], most: 150),
         ]
     }

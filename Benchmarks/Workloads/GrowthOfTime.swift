@@ -8,15 +8,15 @@ struct ComparedTask: Sendable {
 
 extension Run {
     private static let growthTasks = [
-        ComparedTask(id: "W4", title: "first 50 by an indexed key", rounds: 101) {
+        ComparedTask(id: "G4", title: "first 50 by an indexed key", rounds: 101) {
             site, stopwatch in
             _ = try site.openDocument().readFirst(50, stopwatch)
         },
-        ComparedTask(id: "W10", title: "change one, save", rounds: 11) { site, stopwatch in
+        ComparedTask(id: "G10", title: "change one, save", rounds: 11) { site, stopwatch in
             let titles = site.dataset.titles(20 * (site.round + 1)).suffix(20)
             try site.openDocument().changeOneByOne(titles: Array(titles), stopwatch)
         },
-        ComparedTask(id: "W9", title: "open, show first 50 (warm)", rounds: 51) { site, stopwatch in
+        ComparedTask(id: "G9", title: "open, show first 50 (warm)", rounds: 51) { site, stopwatch in
             try site.closeDocument()
             stopwatch.start()
             _ = try site.openDocument().readFirst(50, Stopwatch())

@@ -40,7 +40,7 @@ extension Run {
                 "H1", "change one, save, with history", unit: "ms", quire: saves[1],
                 others: [.init(name: "without", value: saves[0])], ratio: 1.25),
             Comparison(
-                "H2", "insert \(count), with history", unit: "ms", quire: insertion[1].median ?? 0,
+                "H2", "insert \(count), with history", unit: "ms", quire: insertion[1].median,
                 others: [.init(name: "without", value: insertion[0].median ?? 0)], ratio: 1.3),
             try measurePurge(of: count, progress: progress),
             try measureRemoteChanges(progress: progress),
@@ -82,7 +82,7 @@ extension Run {
             }
         }
         return Comparison(
-            "H3", "purge \(count) transactions", unit: "ms", quire: quire.median ?? 0,
+            "H3", "purge \(count) transactions", unit: "ms", quire: quire.median,
             others: [.init(name: "SQLite", value: plain.median ?? 0)], ratio: 1.25)
     }
 

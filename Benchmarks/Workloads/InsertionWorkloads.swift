@@ -3,7 +3,7 @@ extension Workload {
     static let insertion = [
         Workload(
             id: "W1", title: "insert N, one save",
-            targets: Targets(mustOfPlain: 1.3, aimOfPlain: 1.15),
+            must: [.plain(1.3)], aim: [.plain(1.15)],
             rounds: { $0 >= 100_000 ? 5 : $0 >= 10_000 ? 11 : 21 }, startsEmpty: true
         ) { site, stopwatch in
             let document = try site.engine.create(at: site.path)
@@ -14,7 +14,7 @@ extension Workload {
         },
         Workload(
             id: "W1t", title: "the same with two tags each",
-            targets: Targets(mustOfPlain: 1.4, aimOfPlain: 1.25),
+            must: [.plain(1.4)], aim: [.plain(1.25)],
             rounds: { $0 >= 100_000 ? 3 : 11 }, startsEmpty: true
         ) { site, stopwatch in
             let document = try site.engine.create(at: site.path)
@@ -25,7 +25,7 @@ extension Workload {
         },
         Workload(
             id: "W6", title: "delete 10 %, one save",
-            targets: Targets(mustOfPlain: 1.3, aimOfPlain: 1.1),
+            must: [.plain(1.3)], aim: [.plain(1.1)],
             rounds: { $0 >= 100_000 ? 3 : 11 }, startsEmpty: true
         ) { site, stopwatch in
             let new = try site.engine.create(at: site.path)

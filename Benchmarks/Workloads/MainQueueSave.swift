@@ -1,19 +1,10 @@
 import Quire
 
-/// The main queue's part of a save of one changed object.
-struct MainQueueResult: Sendable {
-    var count: Int
-    /// The median of what the main-queue context's save takes.
-    var mainQueueMicroseconds: Double
-    /// The median until the store has committed.
-    var totalMilliseconds: Double
-}
-
 extension Run {
     /// Changes one object in a main-queue context over a private-queue parent, as a document does, and saves:
     /// first to the parent, which is the main queue's part, then to the store.
     @MainActor
-    func measureMainQueue(count: Int) throws -> MainQueueResult {
+    func measureMainQueue(count: Int) throws -> Comparison {
         let path = "\(folder)/main-queue-\(count).sqlite"
         let dataset = Dataset(count: count)
         let document = try QuireEngine.create(at: path)
@@ -43,8 +34,10 @@ extension Run {
             total.stop()
         }
         try document.close()
-        return MainQueueResult(
-            count: count, mainQueueMicroseconds: (mainQueue.median ?? 0) * 1_000,
-            totalMilliseconds: total.median ?? 0)
+        return Comparison(
+            "Q1", "save one changed object to the parent", count: count, unit: "µs",
+            quire: mainQueue.median.map { $0 * 1_000 },
+            others: total.median.map { [.init(name: "to the store too", value: $0 * 1_000)] } ?? [],
+            most: 100)
     }
 }

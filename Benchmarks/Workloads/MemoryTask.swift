@@ -5,8 +5,8 @@ struct MemoryTask {
     static let name = "memory"
 
     enum Work: String, CaseIterable {
-        case insert = "W1"
-        case read = "W2"
+        case insert = "W1m"
+        case read = "W2m"
         case insertInParts = "W1r"
 
         var title: String {
@@ -17,11 +17,12 @@ struct MemoryTask {
             }
         }
 
-        var targets: Targets {
+        /// The most that it must and should take, in megabytes.
+        var targets: (must: Double, aim: Double)? {
             switch self {
-            case .insert: Targets(must: 80, aim: 50)
-            case .read: Targets(must: 44, aim: 36)
-            case .insertInParts: Targets()
+            case .insert: (80, 50)
+            case .read: (44, 36)
+            case .insertInParts: nil
             }
         }
     }
@@ -79,22 +80,9 @@ struct MemoryTask {
     }
 }
 
-/// The peak memory of one workload with one size of document.
-struct MemoryResult: Sendable {
-    var id: String
-    var title: String
-    var count: Int
-    var targets: Targets
-    var megabytes: [EngineKind: Double]
-
-    var verdict: Verdict? {
-        targets.verdict(quire: megabytes[.quire], plain: megabytes[.plain], grdb: megabytes[.grdb])
-    }
-}
-
 extension Run {
     /// Measures peak memory with one size of document, each engine in fresh processes.
-    func measureMemory(count: Int, progress: (String) -> Void) throws -> [MemoryResult] {
+    func measureMemory(count: Int, progress: (String) -> Void) throws -> [Comparison] {
         try MemoryTask.Work.allCases.map { work in
             progress("memory of \(work.rawValue), \(count) notes")
             var megabytes: [EngineKind: Double] = [:]
@@ -104,9 +92,10 @@ extension Run {
                 let task = MemoryTask(work: work, engine: kind, count: count, path: path)
                 megabytes[kind] = try task.measure()
             }
-            return MemoryResult(
-                id: work.rawValue, title: work.title, count: count, targets: work.targets,
-                megabytes: megabytes)
+            return Comparison(
+                work.rawValue, "memory: \(work.title)", count: count, unit: "MB",
+                quire: megabytes[.quire], others: Comparison.others(megabytes),
+                most: work.targets?.must, aim: work.targets.map { [.most($0.aim)] } ?? [])
         }
     }
 }

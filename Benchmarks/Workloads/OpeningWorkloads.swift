@@ -3,7 +3,7 @@ extension Workload {
     static let opening = [
         Workload(
             id: "W9", title: "open, show first 50 (warm)",
-            targets: Targets(mustOfPlain: 2, aimOfPlain: 1.2, mustOfGRDB: 0.7),
+            must: [.plain(2), .grdb(0.7)], aim: [.plain(1.2)],
             rounds: { _ in 51 }
         ) { site, stopwatch in
             try site.closeDocument()

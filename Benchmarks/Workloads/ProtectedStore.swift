@@ -67,7 +67,7 @@ extension Run {
         }
         results.append(
             Comparison(
-                "P4", "unlock with a passphrase", unit: "ms", quire: stopwatch.median ?? 0,
+                "P4", "unlock with a passphrase", unit: "ms", quire: stopwatch.median,
                 others: [], most: 300))
         return results
     }

@@ -1,3 +1,4 @@
+import CSQLite
 import Foundation
 import Quire
 import Synchronization
@@ -17,24 +18,58 @@ private struct SharedEngine: @unchecked Sendable {
     let engine: any Engine
 }
 
-extension Run {
+/// The throughput of eight readers and of one writer of a document, all at once.
+///
+/// SQLite's memory statistics, which take a lock at each allocation, are off in this program. In a process of its own the
+/// task measures with them.
+struct ReadersBesideSaves {
+    static let name = "readers"
     private static let readerCount = 8
 
-    /// What a document gives eight readers and one who saves, all at once.
-    func measureReadersBesideSaves(progress: (String) -> Void) throws -> [Comparison] {
+    var folder: String
+    var engines: [EngineKind]
+    private var hasMemoryStatistics = false
+
+    init(folder: String, engines: [EngineKind]) {
+        self.folder = folder
+        self.engines = engines
+    }
+
+    init?(arguments: [String]) {
+        guard let folder = arguments.first else { return nil }
+        self.init(folder: folder, engines: arguments.dropFirst().compactMap(EngineKind.init))
+        hasMemoryStatistics = true
+    }
+
+    /// Measures in this process, and prints the rows as JSON.
+    func run() throws {
+        print(String(decoding: try JSONEncoder().encode(measure(progress: report)), as: UTF8.self))
+    }
+
+    /// Measures in a process of its own, with memory statistics.
+    func measureWithStatistics() throws -> [Comparison] {
+        let output = try OwnProcess.run(Self.name, [folder] + engines.map(\.rawValue))
+        return try JSONDecoder().decode([Comparison].self, from: Data(output.utf8))
+    }
+
+    func measure(progress: (String) -> Void) throws -> [Comparison] {
         let dataset = Dataset(count: 10_000)
         var finds: [EngineKind: [Double]] = [:]
         var saves: [EngineKind: [Double]] = [:]
         func path(_ kind: EngineKind) -> String {
             "\(folder)/readers-\(kind.rawValue).sqlite"
         }
-        for kind in options.engines {
+        for kind in engines {
+            Run.removeDocument(at: path(kind))
             let document = try kind.type.create(at: path(kind))
             try document.insert(dataset, withTags: false, Stopwatch())
+            guard (sqlite3_memory_used() > 0) == hasMemoryStatistics else {
+                throw BenchmarkFailure("SQLite has not taken the setting of its memory statistics.")
+            }
             try document.close()
         }
         for round in 0..<3 {
-            for kind in options.engines {
+            for kind in engines {
                 progress("readers beside saves, \(kind.title), round \(round + 1)")
                 let result = try measureBustle(kind, at: path(kind), dataset)
                 finds[kind, default: []].append(result.finds)
@@ -42,13 +77,15 @@ extension Run {
             }
         }
         return [
-            ("S1", "notes found by \(Self.readerCount) readers beside saves", finds),
-            ("S2", "changes saved beside \(Self.readerCount) readers", saves),
+            ("RW1", "notes found by \(Self.readerCount) readers beside saves", finds),
+            ("RW2", "changes saved beside \(Self.readerCount) readers", saves),
         ].map { id, title, samples in
             let medians = samples.compactMapValues(\.median)
             return Comparison(
-                id, title, unit: "1/s", quire: medians[.quire] ?? 0,
-                others: Comparison.others(medians), atLeast: EngineKind.grdb.title)
+                hasMemoryStatistics ? "\(id)s" : id,
+                hasMemoryStatistics ? "as \(id), with memory statistics" : title, unit: "1/s",
+                quire: medians[.quire], others: Comparison.others(medians),
+                must: hasMemoryStatistics ? [] : [.atLeast(EngineKind.grdb.title)])
         }
     }
 

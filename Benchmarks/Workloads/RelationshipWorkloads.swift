@@ -2,23 +2,22 @@ extension Workload {
     /// Following relationships in an open document.
     static let relating = [
         relating(
-            "W7m", "fetch N with their folders",
-            Targets(mustOfPlain: 1.4, aimOfPlain: 1.2, mustOfGRDB: 0.8)
+            "W7m", "fetch N with their folders", must: [.plain(1.4), .grdb(0.8)], aim: 1.2
         ) { try $0.readWithFolders($1) },
         relating(
-            "W8a", "notes folder by folder", Targets(mustOfPlain: 1.4, aimOfPlain: 1.1)
+            "W8a", "notes folder by folder", must: [.plain(1.4)], aim: 1.1
         ) { try $0.readFolderByFolder($1) },
-        relating("W8b", "tags of every note", Targets(mustOfPlain: 2, aimOfPlain: 1.3)) {
+        relating("W8b", "tags of every note", must: [.plain(2)], aim: 1.3) {
             try $0.readTags($1)
         },
     ]
 
     private static func relating(
-        _ id: String, _ title: String, _ targets: Targets,
+        _ id: String, _ title: String, must: [Comparison.Bound], aim: Double,
         _ run: @escaping @Sendable (any Engine, Stopwatch) throws -> Checksum
     ) -> Workload {
         Workload(
-            id: id, title: title, targets: targets,
+            id: id, title: title, must: must, aim: [.plain(aim)],
             rounds: { $0 >= 100_000 ? 9 : 21 }
         ) { site, stopwatch in try run(site.openDocument(), stopwatch) }
     }

@@ -35,19 +35,18 @@ extension Run {
         let merging = try FirstSync(
             .merging, count: size.objects, store: stores[1], folder: document
         ).measure()
-        let title = "first sync of \(size.objects) objects"
         let first = [
             Comparison(
-                "S1", "\(title): capture, hand over", unit: "s", quire: sending.seconds,
+                "S1", "first sync: capture, hand over", count: size.objects, unit: "s",
+                quire: sending.seconds,
                 others: [], most: 10),
             Comparison(
-                "S1", "\(title): merge into an empty store", unit: "s", quire: merging.seconds,
+                "S2", "first sync: merge into an empty store", count: size.objects, unit: "s",
+                quire: merging.seconds,
                 others: [], most: 10),
             Comparison(
-                "S1", "\(title): both", unit: "s", quire: sending.seconds + merging.seconds,
-                others: []),
-            Comparison(
-                "S1", "peak memory of merging", unit: "MB", quire: merging.megabytes,
+                "S3", "peak memory of merging", count: size.objects, unit: "MB",
+                quire: merging.megabytes,
                 others: [.init(name: "capture", value: sending.megabytes)]),
         ]
         let delays = try await measureDelays(
@@ -113,21 +112,24 @@ extension Run {
             applied.append(Double(importedAt - arrivedAt) / 1e6)
         }
         for coordinator in coordinators { try coordinator.close() }
-        return Self.comparisons("S2", "a saved change is in the folder", sent, most: 100)
-            + Self.comparisons("S3", "a file in the folder is applied", applied, most: 300)
+        return Self.comparisons(
+            ("S4", "S5"), "a saved change is in the folder", sent, most: 100)
+            + Self.comparisons(
+                ("S6", "S7"), "a file in the folder is applied", applied, most: 300)
     }
 
     private static func comparisons(
-        _ id: String, _ title: String, _ samples: [Double], most: Double
+        _ ids: (String, String), _ title: String, _ samples: [Double], most: Double
     ) -> [Comparison] {
         let sorted = samples.sorted()
         let percentile = sorted[(sorted.count * 95 + 99) / 100 - 1]
         return [
             Comparison(
-                id, "\(title), median of \(samples.count)", unit: "ms",
-                quire: samples.median ?? 0, others: [], most: most),
+                ids.0, "\(title), median", count: samples.count, unit: "ms",
+                quire: samples.median, others: [], most: most),
             Comparison(
-                id, "the same, 95th percentile", unit: "ms", quire: percentile,
+                ids.1, "the same, 95th percentile", count: samples.count, unit: "ms",
+                quire: percentile,
                 others: [.init(name: "longest", value: sorted.last ?? 0)], most: most),
         ]
     }
@@ -172,14 +174,15 @@ extension Run {
         func megabytes(_ size: Int) -> Double { Double(size) / 1e6 }
         return [
             Comparison(
-                "S4", "folder after \(count) operations", unit: "MB", quire: megabytes(largest),
-                others: [.init(name: "snapshot", value: megabytes(snapshot))], ratio: 2),
+                "S8", "folder after N operations", count: count, unit: "MB",
+                quire: megabytes(largest),
+                others: [
+                    .init(name: "snapshot", value: megabytes(snapshot)),
+                    .init(name: "store", value: megabytes(store)),
+                ], must: [.init(limit: 2, of: "snapshot")]),
             Comparison(
-                "S4", "the same", unit: "MB", quire: megabytes(largest),
-                others: [.init(name: "store", value: megabytes(store))]),
-            Comparison(
-                "S4", "a round with 100 operations, median", unit: "ms",
-                quire: stopwatch.median ?? 0,
+                "S9", "a round with 100 operations, median", count: count, unit: "ms",
+                quire: stopwatch.median,
                 others: [.init(name: "longest", value: stopwatch.samples.max() ?? 0)]),
         ]
     }

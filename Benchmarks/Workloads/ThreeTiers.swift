@@ -166,9 +166,9 @@ extension Run {
         return [
             Comparison(
                 "M1", "three tiers of 1, 1,000 and 1,000,000 objects", unit: "s",
-                quire: seconds[.quire] ?? 0, others: Comparison.others(seconds), most: 10),
+                quire: seconds[.quire], others: Comparison.others(seconds), most: 10),
             Comparison(
-                "M1", "the same, peak memory", unit: "MB", quire: megabytes[.quire] ?? 0,
+                "M2", "the same, peak memory", unit: "MB", quire: megabytes[.quire],
                 others: Comparison.others(megabytes), most: 60),
         ]
     }

@@ -3,7 +3,8 @@ struct Workload: Sendable {
     /// Its number in the project's list of workloads.
     var id: String
     var title: String
-    var targets: Targets
+    var must: [Comparison.Bound]
+    var aim: [Comparison.Bound] = []
     /// How many rounds to run on a document of `count` notes, before options change it.
     var rounds: @Sendable (_ count: Int) -> Int
     /// Whether each round begins with a document that does not exist yet.
