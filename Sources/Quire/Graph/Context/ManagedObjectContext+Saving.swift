@@ -241,7 +241,6 @@ extension ManagedObjectContext {
     // MARK: After a save
 
     private func didSave() {
-        let hasChildren = !children.isEmpty
         for object in tracked {
             staleRows.note(object.objectID.bits)
             object.announceStateChange()
@@ -256,15 +255,11 @@ extension ManagedObjectContext {
                 object.state.remove(.rowChanges)
                 object.state.formUnion([.persisted, .savedHere])
                 object.edits?.commit()
-                if hasChildren { noteForChildren(object) }
             } else {
-                if hasChildren {
-                    let bits = object.objectID.bits
-                    writeBehindBuffer.withState { $0.savedVersions.setDeleted(bits) }
-                }
                 discard(object)
             }
         }
+        if !children.isEmpty { noteVersionsForChildren() }
         tracked.removeAll()
         removeUnneededSavedVersions()
         discardInaccessibleFaults()
@@ -278,17 +273,22 @@ extension ManagedObjectContext {
         childOrigin = TransactionOrigin()
     }
 
-    private func noteForChildren(_ object: ManagedObject) {
-        var version: UInt32 = 0
-        if parent == nil {
-            // A fault that was only added to another object's relationship was never read, and its row is not written.
-            version =
-                object.version > 0
-                ? object.version : savedVersion(of: object.objectID.bits)?.version ?? 0
-        }
-        let (bits, child) = (object.objectID.bits, object.edits?.child ?? 0)
-        writeBehindBuffer.withState { [version] in
-            $0.savedVersions.set(version, seenBy: child, for: bits)
+    /// Records the versions of the saved objects, of which children may hold older rows.
+    private func noteVersionsForChildren() {
+        writeBehindBuffer.withState { state in
+            for object in tracked {
+                let bits = object.objectID.bits
+                guard object.state.contains(.live) else {
+                    state.savedVersions.setDeleted(bits)
+                    continue
+                }
+                var version = parent == nil ? object.version : 0
+                if parent == nil && version == 0 {
+                    // A fault that was only added to another object's relationship was never read, and its row is not written.
+                    version = state.savedVersions[bits]?.version ?? 0
+                }
+                state.savedVersions.set(version, seenBy: object.edits?.child ?? 0, for: bits)
+            }
         }
     }
 }

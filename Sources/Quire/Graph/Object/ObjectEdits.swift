@@ -1,3 +1,5 @@
+internal import QuireStore
+
 /// The values held by a new, changed or saved object beside its row, and the contents of its to-many relationships. An object
 /// that was only read has none.
 final class ObjectEdits {
@@ -33,6 +35,14 @@ final class ObjectEdits {
         values = ContiguousArray(repeating: .null, count: entity.storages.count)
         for slot in entity.defaultSlots { values[slot] = entity.defaultValues[slot] }
         own = SlotMask(first: values.count)
+    }
+
+    /// The edits of an object with a row, as another context has them: of its attributes only.
+    init(adopting change: ObjectChange) {
+        values = change.values
+        own = change.changedSlots
+        changed = change.changedSlots
+        committed = (change.values, SlotMask())
     }
 
     var hasChanges: Bool { !changed.isEmpty || toMany.contains { $0.hasChanges } }
