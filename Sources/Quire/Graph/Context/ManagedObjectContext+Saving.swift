@@ -191,6 +191,10 @@ extension ManagedObjectContext {
     private func update(of object: ManagedObject, includesBase: Bool) -> ObjectChange? {
         object.state.remove(.rowChanges)
         guard let edits = object.edits, edits.hasChanges else { return nil }
+        if includesBase, let change = edits.adopted, object.stillHas(change, edits) {
+            object.state.insert(.rowChanges)
+            return change
+        }
         let changed = object.persistentChanges(edits)
         let toManyChanges = toManyChanges(of: object, edits)
         if changed.isEmpty && toManyChanges.isEmpty { return nil }
@@ -290,6 +294,15 @@ extension ManagedObjectContext {
                 state.savedVersions.set(version, seenBy: object.edits?.child ?? 0, for: bits)
             }
         }
+    }
+}
+
+extension ManagedObject {
+    /// Whether a save writes a child's change as it came, so that it need not be collected again.
+    fileprivate final func stillHas(_ change: ObjectChange, _ edits: ObjectEdits) -> Bool {
+        edits.areThose(of: change) && change.base?.chunk === chunk
+            && change.base?.offset == Int(rowOffset) && change.version == version
+            && !state.contains(.savedHere)
     }
 }
 

@@ -20,6 +20,8 @@ final class ObjectEdits {
     @exclusivity(unchecked) var savedDerived: [(slot: Int, value: AttributeValue?)] = []
     /// The number of the child that has seen all values as they are here, because it has saved them; 0 for none.
     @exclusivity(unchecked) var child: UInt32 = 0
+    /// The child's change that the edits were adopted from, until they are saved.
+    @exclusivity(unchecked) private(set) var adopted: ObjectChange?
     /// By position among the to-many relationships. Empty until the first access.
     @exclusivity(unchecked) var toMany: ContiguousArray<ToManyState> = []
 
@@ -43,6 +45,14 @@ final class ObjectEdits {
         own = change.changedSlots
         changed = change.changedSlots
         committed = (change.values, SlotMask())
+        adopted = change
+    }
+
+    /// Whether the edits are still those of the change they were adopted from. As this retains the values, a write copies them.
+    func areThose(of change: ObjectChange) -> Bool {
+        values.withUnsafeBufferPointer(\.baseAddress)
+            == change.values.withUnsafeBufferPointer(\.baseAddress)
+            && changed == change.changedSlots && own == changed && toMany.isEmpty
     }
 
     var hasChanges: Bool { !changed.isEmpty || toMany.contains { $0.hasChanges } }
@@ -73,6 +83,7 @@ final class ObjectEdits {
     func commit() {
         changed = SlotMask()
         committed = nil
+        adopted = nil
         eventBase = nil
         eventSteps = []
         // Computed values may be older than the save; the stored ones are read.
@@ -87,6 +98,7 @@ final class ObjectEdits {
         child = 0
         changed = SlotMask()
         committed = nil
+        adopted = nil
         eventBase = nil
         eventSteps = []
         for index in toMany.indices { toMany[index].rollBack() }
