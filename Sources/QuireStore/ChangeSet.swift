@@ -31,24 +31,9 @@ public struct ChangeSet: Sendable {
     }
 }
 
-/// A new or changed object.
+/// A new or changed object. A copy shares its contents, until one of the two changes them.
 public struct ObjectChange: Sendable {
-    /// The object.
-    public var objectID: ManagedObjectID
-    /// Its entity.
-    public var entity: ResolvedEntity
-    /// The version it had when it was read; 0 for a new object.
-    public var version: UInt32
-    /// Values by slot. Only those in ``changedSlots`` are meaningful.
-    public var values: ContiguousArray<AttributeValue>
-    /// The slots to write.
-    public var changedSlots: SlotMask
-    /// Changed to-many relationships.
-    public var toManyChanges: [ToManyChange]
-    /// The base snapshot of the object, if known without fetching.
-    public var base: ObjectSnapshot?
-    /// The base values, if they are not a row.
-    @usableFromInline package var savedValues: SavedValues?
+    @usableFromInline var contents: Contents
 
     /// Describes a change.
     @inlinable
@@ -57,13 +42,91 @@ public struct ObjectChange: Sendable {
         values: ContiguousArray<AttributeValue>, changedSlots: SlotMask,
         toManyChanges: [ToManyChange] = [], base: ObjectSnapshot? = nil
     ) {
-        self.objectID = objectID
-        self.entity = entity
-        self.version = version
-        self.values = values
-        self.changedSlots = changedSlots
-        self.toManyChanges = toManyChanges
-        self.base = base
+        contents = Contents(
+            objectID, entity, version, values, changedSlots, toManyChanges, base, nil)
+    }
+
+    /// The contents for a change of them.
+    @inlinable var ownContents: Contents {
+        mutating get {
+            if !isKnownUniquelyReferenced(&contents) { contents = contents.copy() }
+            return contents
+        }
+    }
+
+    /// The object.
+    @inlinable public var objectID: ManagedObjectID {
+        _read { yield contents.objectID }
+        _modify { yield &ownContents.objectID }
+    }
+    /// Its entity.
+    @inlinable public var entity: ResolvedEntity {
+        _read { yield contents.entity }
+        _modify { yield &ownContents.entity }
+    }
+    /// The version it had when it was read; 0 for a new object.
+    @inlinable public var version: UInt32 {
+        _read { yield contents.version }
+        _modify { yield &ownContents.version }
+    }
+    /// Values by slot. Only those in ``changedSlots`` are meaningful.
+    @inlinable public var values: ContiguousArray<AttributeValue> {
+        _read { yield contents.values }
+        _modify { yield &ownContents.values }
+    }
+    /// The slots to write.
+    @inlinable public var changedSlots: SlotMask {
+        _read { yield contents.changedSlots }
+        _modify { yield &ownContents.changedSlots }
+    }
+    /// Changed to-many relationships.
+    @inlinable public var toManyChanges: [ToManyChange] {
+        _read { yield contents.toManyChanges }
+        _modify { yield &ownContents.toManyChanges }
+    }
+    /// The base snapshot of the object, if known without fetching.
+    @inlinable public var base: ObjectSnapshot? {
+        _read { yield contents.base }
+        _modify { yield &ownContents.base }
+    }
+    /// The base values, if they are not a row.
+    @inlinable package var savedValues: SavedValues? {
+        _read { yield contents.savedValues }
+        _modify { yield &ownContents.savedValues }
+    }
+}
+
+extension ObjectChange {
+    // Unchecked, because it is only changed while one value has it. Exclusivity is that of the value.
+    @usableFromInline final class Contents: @unchecked Sendable {
+        @exclusivity(unchecked) @usableFromInline var objectID: ManagedObjectID
+        @exclusivity(unchecked) @usableFromInline var entity: ResolvedEntity
+        @exclusivity(unchecked) @usableFromInline var version: UInt32
+        @exclusivity(unchecked) @usableFromInline var values: ContiguousArray<AttributeValue>
+        @exclusivity(unchecked) @usableFromInline var changedSlots: SlotMask
+        @exclusivity(unchecked) @usableFromInline var toManyChanges: [ToManyChange]
+        @exclusivity(unchecked) @usableFromInline var base: ObjectSnapshot?
+        @exclusivity(unchecked) @usableFromInline var savedValues: SavedValues?
+
+        @inlinable init(
+            _ objectID: ManagedObjectID, _ entity: ResolvedEntity, _ version: UInt32,
+            _ values: ContiguousArray<AttributeValue>, _ changedSlots: SlotMask,
+            _ toManyChanges: [ToManyChange], _ base: ObjectSnapshot?, _ savedValues: SavedValues?
+        ) {
+            self.objectID = objectID
+            self.entity = entity
+            self.version = version
+            self.values = values
+            self.changedSlots = changedSlots
+            self.toManyChanges = toManyChanges
+            self.base = base
+            self.savedValues = savedValues
+        }
+
+        @usableFromInline func copy() -> Contents {
+            Contents(
+                objectID, entity, version, values, changedSlots, toManyChanges, base, savedValues)
+        }
     }
 }
 

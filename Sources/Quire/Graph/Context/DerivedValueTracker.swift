@@ -156,12 +156,7 @@ extension ManagedObjectContext {
         let changed = changes.inserted + changes.updated + changes.deleted
         let numbers = Set(changed.map(\.resolvedEntity.number))
         let objects = Set(changed)
-        // Collected first: observers may read other objects.
-        var followed: [ManagedObject] = []
-        identityMap.forEach {
-            if $0.state.isSuperset(of: [.observed, .derives]) { followed.append($0) }
-        }
-        for object in followed {
+        for object in observation.objects where object.state.contains(.derives) {
             for derivation in layout.derivations[object.resolvedEntity] {
                 let destination = derivation.relationshipIndex.map {
                     layout.destination(of: object.resolvedEntity.relationships[$0])

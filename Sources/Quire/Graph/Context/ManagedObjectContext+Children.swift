@@ -165,8 +165,8 @@ extension ManagedObjectContext {
         takeOver(values.changeSet(includesBases: true), outdated: [])
         for change in values.changes {
             guard let object = identityMap.find(change.bits) else { continue }
-            if change.kind == .updated, change.change.version > 0, !object.isFault {
-                object.version = change.change.version
+            if change.kind == .updated, change.version > 0, !object.isFault {
+                object.version = change.version
             }
             if object.state.contains(.live) { object.editsForWriting().child = change.author }
         }

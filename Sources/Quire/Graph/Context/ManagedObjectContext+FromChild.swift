@@ -46,14 +46,6 @@ extension ManagedObjectContext {
 
     /// `outdated`: the objects saved or changed since the caller read them.
     func takeOver(_ changes: ChangeSet, outdated: Set<UInt64>) {
-        var changes = changes
-        for index in changes.updated.indices {
-            let change = changes.updated[index]
-            if let values = change.savedValues {
-                changes.updated[index].base = values.packed(
-                    as: change, layout: layout, store: storeIdentity)
-            }
-        }
         // All inserted objects are registered before relationships refer to them.
         let inserted = changes.inserted.map(insert)
         for (change, object) in zip(changes.inserted, inserted) {
@@ -66,29 +58,28 @@ extension ManagedObjectContext {
         }
         let readAtOnce = realizeFaults(for: changes.updated, outdated)
         defer { withExtendedLifetime(readAtOnce) {} }
-        var updated: [(ObjectChange, ManagedObject)] = []
-        var seen: [(ObjectChange, ManagedObject)] = []
+        var updated: [Update] = []
         updated.reserveCapacity(changes.updated.count)
         for change in changes.updated {
-            guard let object = objectToUpdate(change, outdated, child: changes.child) else {
-                continue
-            }
-            if object.edits?.child == changes.child && changes.child != 0 {
-                seen.append((change, object))
-            }
-            applyToMany(change, to: object)
-            updated.append((change, object))
+            guard let update = update(change, outdated, child: changes.child) else { continue }
+            applyToMany(change, to: update.object)
+            updated.append(update)
         }
         let deleted = Set(changes.deleted.lazy.map(\.objectID.bits))
-        for (change, object) in updated { applyValues(change, to: object, deleted) }
+        for update in updated {
+            if !update.hasValues { applyValues(update.change, to: update.object, deleted) }
+            track(update.object)
+        }
         for deletion in changes.deleted { delete(deletion, outdated) }
-        for (change, object) in seen { noteSeen(change, object, by: changes.child) }
+        for update in updated where update.isSeen {
+            noteSeen(update.change, update.object, by: changes.child)
+        }
         for (change, object) in zip(changes.inserted, inserted) {
             noteSeen(change, object, by: changes.child)
         }
         pendingRecords.merge(changes.records) { _, new in new }
         childOrigin = changes.origin.completed(by: childOrigin)
-        if layout.hasSubclasses { awakeObjects(inserted, updated.map(\.1)) }
+        if layout.hasSubclasses { awakeObjects(inserted, updated.map(\.object)) }
     }
 
     private func awakeObjects(_ inserted: [ManagedObject], _ updated: [ManagedObject]) {
@@ -145,19 +136,21 @@ extension ManagedObjectContext {
     func outdated(_ rows: [KnownRowVersion], by child: UInt32) -> Set<UInt64> {
         var outdated: Set<UInt64> = []
         var others: [KnownRowVersion] = []
-        for row in rows {
-            let isOutdated: Bool
-            if let object = identityMap.find(row.bits), object.state.contains(.tracked),
-                hasOwnValues(object)
-            {
-                isOutdated = row.version > 0 || child == 0 || object.edits?.child != child
-            } else {
-                isOutdated = row.isOutdated(savedVersion(of: row.bits), for: child)
-            }
-            if isOutdated {
-                outdated.insert(row.bits)
-            } else if parent != nil {
-                others.append(row)
+        writeBehindBuffer.withState { state in
+            for row in rows {
+                let isOutdated: Bool
+                if let object = identityMap.find(row.bits), object.state.contains(.tracked),
+                    hasOwnValues(object)
+                {
+                    isOutdated = row.version > 0 || child == 0 || object.edits?.child != child
+                } else {
+                    isOutdated = row.isOutdated(state.savedVersions[row.bits], for: child)
+                }
+                if isOutdated {
+                    outdated.insert(row.bits)
+                } else if parent != nil {
+                    others.append(row)
+                }
             }
         }
         if !others.isEmpty { outdated.formUnion(source.outdated(others, by: number)) }
@@ -171,7 +164,7 @@ extension ManagedObjectContext {
     ) -> [ManagedObject] {
         var faults: [ManagedObject] = []
         for change in changes where change.writesRow || logsChanges {
-            if change.base != nil && !outdated.contains(change.objectID.bits) { continue }
+            if change.baseVersion != nil && !outdated.contains(change.objectID.bits) { continue }
             let object = object(with: change.objectID)
             if object.isFault { faults.append(object) }
         }
@@ -180,40 +173,70 @@ extension ManagedObjectContext {
         return faults
     }
 
-    /// The object of a change, with a base version; `nil` if it no longer exists.
-    private func objectToUpdate(
-        _ change: ObjectChange, _ outdated: Set<UInt64>, child: UInt32
-    ) -> ManagedObject? {
-        let object = object(with: change.objectID)
-        guard object.state.contains(.live) else { return nil }
-        if let base = change.base {
-            if outdated.contains(object.objectID.bits) {
-                if change.writesRow || logsChanges { object.realize() }
-                adoptIfInConflict(base, object)
-            } else if object.isFault {
-                adopt(base, object, child: child)
-                adoptOrders(change, object, child: child)
-            }
-        }
-        if change.writesRow || logsChanges { object.realize() }
-        return object.state.contains(.live) && !object.isInaccessible ? object : nil
+    /// An object that a child has changed.
+    private struct Update {
+        let change: ObjectChange
+        let object: ManagedObject
+        /// Whether the child has seen all values that the object had before.
+        let isSeen: Bool
+        /// Whether the object has the change's values already.
+        let hasValues: Bool
     }
 
-    /// Adopts the child's snapshot as the base, which saves a read.
-    private func adopt(_ base: ObjectSnapshot, _ object: ManagedObject, child: UInt32) {
+    /// The object of a change, with a base version; `nil` if it no longer exists.
+    private func update(
+        _ change: ObjectChange, _ outdated: Set<UInt64>, child: UInt32
+    ) -> Update? {
+        let object = object(with: change.objectID)
+        guard object.state.contains(.live) else { return nil }
+        var hasValues = false
+        if change.baseVersion == nil {
+            // Read below.
+        } else if outdated.contains(object.objectID.bits) {
+            if change.writesRow || logsChanges { object.realize() }
+            adoptIfInConflict(change, object)
+        } else if object.isFault, let base = base(of: change) {
+            hasValues = adopt(base, of: change, object, child: child)
+            adoptOrders(change, object, child: child)
+        }
+        if change.writesRow || logsChanges { object.realize() }
+        guard object.state.contains(.live), !object.isInaccessible else { return nil }
+        return Update(
+            change: change, object: object,
+            isSeen: child != 0 && object.edits?.child == child, hasValues: hasValues)
+    }
+
+    /// The child's snapshot of the object as it was before the change.
+    private func base(of change: ObjectChange) -> ObjectSnapshot? {
+        change.base
+            ?? change.savedValues?.packed(as: change, layout: layout, store: storeIdentity)
+    }
+
+    /// Adopts the child's snapshot as the base, which saves a read, and its edits, if nothing else depends on their values.
+    /// Returns whether it has adopted these.
+    private func adopt(
+        _ base: ObjectSnapshot, of change: ObjectChange, _ object: ManagedObject, child: UInt32
+    ) -> Bool {
         object.adopt(base)
         if base.version == 0, let known = savedVersion(of: object.objectID.bits)?.known {
             object.version = known
         }
+        let adoptsEdits =
+            object.edits == nil && object.state.contains(.realized) && !logsChanges
+            && object.state.isDisjoint(with: [.observed, .tracked, .inEvent])
+            && change.toManyChanges.isEmpty && !change.changedSlots.isEmpty
+            && !change.entity.identifierSlots.contains(where: change.changedSlots.contains)
+        if adoptsEdits { object.edits = ObjectEdits(adopting: change) }
         object.editsForWriting().child = child
+        return adoptsEdits
     }
 
     /// Adopts the child's older snapshot if another context has saved since this one: the optimistic-lock check of the save to
     /// the store must find that conflict.
-    private func adoptIfInConflict(_ base: ObjectSnapshot, _ object: ManagedObject) {
+    private func adoptIfInConflict(_ change: ObjectChange, _ object: ManagedObject) {
         guard let known = savedVersion(of: object.objectID.bits)?.known,
             object.state.isSuperset(of: [.live, .realized]), !object.isInaccessible,
-            !hasOwnValues(object), known < object.version
+            !hasOwnValues(object), known < object.version, let base = base(of: change)
         else { return }
         object.state.remove(.realized)
         object.adopt(base)
@@ -239,7 +262,6 @@ extension ManagedObjectContext {
                 object.write(change.values[slot], at: slot)
             }
         }
-        track(object)
     }
 
     /// `deleted` are the objects that the child has deleted.

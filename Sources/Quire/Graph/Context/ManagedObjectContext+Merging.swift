@@ -18,8 +18,8 @@ extension ManagedObjectContext {
     ///
     /// Call it on the context's queue.
     ///
-    /// - Complexity: O(*n*) in the identifiers and in the registered objects, and one query for the objects that have unsaved
-    ///   changes here.
+    /// - Complexity: O(*n*) in the identifiers and in the objects whose to-many relationships were read or changed, and one query
+    ///   for the objects that have unsaved changes here.
     public func mergeChanges(from changes: ObjectIDChanges) { merge(changes, isByRows: true) }
 
     /// Merges another context's save from its notification: ``didSaveObjectsNotification`` or
@@ -104,7 +104,7 @@ extension ManagedObjectContext {
     /// Calls ``mergeChanges(from:)`` in each context, one after the other, while the caller waits. Pass parents before their
     /// children.
     ///
-    /// - Complexity: O(*n*) in the identifiers and in the registered objects of the contexts.
+    /// - Complexity: As ``mergeChanges(from:)``, for each context.
     public static func mergeChanges(
         fromRemoteContextSave changes: ObjectIDChanges, into contexts: [QueueConfinedContext]
     ) {
@@ -122,7 +122,7 @@ extension ManagedObjectContext {
     ///
     /// Calls ``mergeChanges(from:)`` of each context, one after the other. Pass parents before their children.
     ///
-    /// - Complexity: O(*n*) in the identifiers and in the registered objects of the contexts.
+    /// - Complexity: As ``mergeChanges(from:)``, for each context.
     public static func mergeChanges(
         fromRemoteContextSave changes: ObjectIDChanges, into contexts: [ManagedObjectContext]
     ) {
@@ -168,8 +168,16 @@ extension ManagedObjectContext {
         for reference in prefetches {
             reference.takeUnretainedValue().forgetContents(leadingTo: numbers)
         }
-        for object in registeredObjects {
-            guard let edits = object.edits, !edits.toMany.isEmpty, isSaved(object) else { continue }
+        var owners: [ManagedObject] = []
+        relationshipOwners.forEach { owners.append($0) }
+        for object in owners {
+            guard let edits = object.edits, !edits.toMany.isEmpty else {
+                // It has become a fault.
+                let identifier = ObjectIdentifier(object)
+                relationshipOwners.remove(Self.address(of: identifier), identifier)
+                continue
+            }
+            guard isSaved(object) else { continue }
             for (toMany, index) in object.resolvedEntity.toManyRelationships.enumerated() {
                 let relationship = object.resolvedEntity.relationships[index]
                 let destination = layout.destination(of: relationship)
@@ -306,6 +314,26 @@ extension ManagedObjectContext {
     @inline(never)
     private func retain(_ object: ManagedObject) { retainedObjects?.insert(object) }
 
+    /// Takes an object that ends or leaves the context out of the tables that do not retain it.
+    func unregister(_ object: ObjectIdentifier, _ bits: UInt64) {
+        identityMap.remove(bits, object)
+        if !relationshipOwners.isEmpty {
+            relationshipOwners.remove(Self.address(of: object), object)
+        }
+    }
+
+    /// Adds an object to those with contents or changes of to-many relationships.
+    func noteRelationships(of object: ManagedObject) {
+        let address = Self.address(of: ObjectIdentifier(object))
+        if relationshipOwners.find(address) == nil {
+            relationshipOwners.insert(object, for: address)
+        }
+    }
+
+    private static func address(of object: ObjectIdentifier) -> UInt64 {
+        UInt64(UInt(bitPattern: object))
+    }
+
     // MARK: Discarding
 
     /// Marks an object as deleted by a save: it has no public context, and is not found by identifier. It stays in the identity
@@ -340,7 +368,7 @@ extension ManagedObjectContext {
 
     /// Replaces an object whose deletion is saved by a fault, which counts as deleted until its row is read.
     func replaceDiscarded(_ object: ManagedObject) -> ManagedObject {
-        identityMap.remove(object.objectID.bits, ObjectIdentifier(object))
+        unregister(ObjectIdentifier(object), object.objectID.bits)
         if object.state.contains(.observed) { observation?.forget(ObjectIdentifier(object)) }
         object.state.subtract([.observable, .observed])
         object.context = nil

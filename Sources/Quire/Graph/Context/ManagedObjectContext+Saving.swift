@@ -191,6 +191,10 @@ extension ManagedObjectContext {
     private func update(of object: ManagedObject, includesBase: Bool) -> ObjectChange? {
         object.state.remove(.rowChanges)
         guard let edits = object.edits, edits.hasChanges else { return nil }
+        if includesBase, let change = edits.adopted, object.stillHas(change, edits) {
+            object.state.insert(.rowChanges)
+            return change
+        }
         let changed = object.persistentChanges(edits)
         let toManyChanges = toManyChanges(of: object, edits)
         if changed.isEmpty && toManyChanges.isEmpty { return nil }
@@ -241,7 +245,6 @@ extension ManagedObjectContext {
     // MARK: After a save
 
     private func didSave() {
-        let hasChildren = !children.isEmpty
         for object in tracked {
             staleRows.note(object.objectID.bits)
             object.announceStateChange()
@@ -256,15 +259,11 @@ extension ManagedObjectContext {
                 object.state.remove(.rowChanges)
                 object.state.formUnion([.persisted, .savedHere])
                 object.edits?.commit()
-                if hasChildren { noteForChildren(object) }
             } else {
-                if hasChildren {
-                    let bits = object.objectID.bits
-                    writeBehindBuffer.withState { $0.savedVersions.setDeleted(bits) }
-                }
                 discard(object)
             }
         }
+        if !children.isEmpty { noteVersionsForChildren() }
         tracked.removeAll()
         removeUnneededSavedVersions()
         discardInaccessibleFaults()
@@ -278,18 +277,32 @@ extension ManagedObjectContext {
         childOrigin = TransactionOrigin()
     }
 
-    private func noteForChildren(_ object: ManagedObject) {
-        var version: UInt32 = 0
-        if parent == nil {
-            // A fault that was only added to another object's relationship was never read, and its row is not written.
-            version =
-                object.version > 0
-                ? object.version : savedVersion(of: object.objectID.bits)?.version ?? 0
+    /// Records the versions of the saved objects, of which children may hold older rows.
+    private func noteVersionsForChildren() {
+        writeBehindBuffer.withState { state in
+            for object in tracked {
+                let bits = object.objectID.bits
+                guard object.state.contains(.live) else {
+                    state.savedVersions.setDeleted(bits)
+                    continue
+                }
+                var version = parent == nil ? object.version : 0
+                if parent == nil && version == 0 {
+                    // A fault that was only added to another object's relationship was never read, and its row is not written.
+                    version = state.savedVersions[bits]?.version ?? 0
+                }
+                state.savedVersions.set(version, seenBy: object.edits?.child ?? 0, for: bits)
+            }
         }
-        let (bits, child) = (object.objectID.bits, object.edits?.child ?? 0)
-        writeBehindBuffer.withState { [version] in
-            $0.savedVersions.set(version, seenBy: child, for: bits)
-        }
+    }
+}
+
+extension ManagedObject {
+    /// Whether a save writes a child's change as it came, so that it need not be collected again.
+    fileprivate final func stillHas(_ change: ObjectChange, _ edits: ObjectEdits) -> Bool {
+        edits.areThose(of: change) && change.base?.chunk === chunk
+            && change.base?.offset == Int(rowOffset) && change.version == version
+            && !state.contains(.savedHere)
     }
 }
 

@@ -138,6 +138,8 @@ public final class ManagedObjectContext {
     /// Whether there may be such objects.
     var hasInaccessibleFaults = false
     @exclusivity(unchecked) var identityMap = IdentityMap()
+    /// The objects with contents or changes of to-many relationships, by their addresses.
+    @exclusivity(unchecked) var relationshipOwners = IdentityMap()
     /// The rows in fetch results that must not become objects any more.
     @exclusivity(unchecked) var staleRows = StaleRowTracker(of: RowHolders())
     /// Prefetched rows of fetches whose results are still held; each removes itself on release.
@@ -520,7 +522,7 @@ public final class ManagedObjectContext {
 
     private func detach(_ object: ManagedObject) {
         if retainedObjects != nil { retainedObjects?.remove(object) }
-        identityMap.remove(object.objectID.bits, ObjectIdentifier(object))
+        unregister(ObjectIdentifier(object), object.objectID.bits)
         if !assignedStores.isEmpty { assignedStores[object.objectID.bits] = nil }
         object.announceLifeChange()
         if object.state.contains(.observed) { observation?.forget(ObjectIdentifier(object)) }

@@ -288,6 +288,7 @@ extension ManagedObject {
         if edits.toMany.isEmpty {
             edits.toMany = ContiguousArray(
                 repeating: ToManyState(), count: resolvedEntity.toManyRelationships.count)
+            context?.noteRelationships(of: self)
         }
         return edits
     }

@@ -93,7 +93,7 @@ extension ManagedObjectContext {
 
     /// Takes an object out of the context's tables that has ended.
     fileprivate func forget(_ object: ObjectIdentifier, _ bits: UInt64, isObserved: Bool) {
-        identityMap.remove(bits, object)
+        unregister(object, bits)
         if !fetchedPropertyValues.isEmpty, identityMap.find(bits) == nil {
             fetchedPropertyValues[bits] = nil
             fetchedPropertyValues.giveBackMemory()

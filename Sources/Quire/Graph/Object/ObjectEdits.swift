@@ -1,3 +1,5 @@
+internal import QuireStore
+
 /// The values held by a new, changed or saved object beside its row, and the contents of its to-many relationships. An object
 /// that was only read has none.
 final class ObjectEdits {
@@ -18,6 +20,8 @@ final class ObjectEdits {
     @exclusivity(unchecked) var savedDerived: [(slot: Int, value: AttributeValue?)] = []
     /// The number of the child that has seen all values as they are here, because it has saved them; 0 for none.
     @exclusivity(unchecked) var child: UInt32 = 0
+    /// The child's change that the edits were adopted from, until they are saved.
+    @exclusivity(unchecked) private(set) var adopted: ObjectChange?
     /// By position among the to-many relationships. Empty until the first access.
     @exclusivity(unchecked) var toMany: ContiguousArray<ToManyState> = []
 
@@ -33,6 +37,22 @@ final class ObjectEdits {
         values = ContiguousArray(repeating: .null, count: entity.storages.count)
         for slot in entity.defaultSlots { values[slot] = entity.defaultValues[slot] }
         own = SlotMask(first: values.count)
+    }
+
+    /// The edits of an object with a row, as another context has them: of its attributes only.
+    init(adopting change: ObjectChange) {
+        values = change.values
+        own = change.changedSlots
+        changed = change.changedSlots
+        committed = (change.values, SlotMask())
+        adopted = change
+    }
+
+    /// Whether the edits are still those of the change they were adopted from. As this retains the values, a write copies them.
+    func areThose(of change: ObjectChange) -> Bool {
+        values.withUnsafeBufferPointer { $0.baseAddress }
+            == change.values.withUnsafeBufferPointer { $0.baseAddress }
+            && changed == change.changedSlots && own == changed && toMany.isEmpty
     }
 
     var hasChanges: Bool { !changed.isEmpty || toMany.contains { $0.hasChanges } }
@@ -63,6 +83,7 @@ final class ObjectEdits {
     func commit() {
         changed = SlotMask()
         committed = nil
+        adopted = nil
         eventBase = nil
         eventSteps = []
         // Computed values may be older than the save; the stored ones are read.
@@ -77,6 +98,7 @@ final class ObjectEdits {
         child = 0
         changed = SlotMask()
         committed = nil
+        adopted = nil
         eventBase = nil
         eventSteps = []
         for index in toMany.indices { toMany[index].rollBack() }

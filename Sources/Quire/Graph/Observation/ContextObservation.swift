@@ -55,6 +55,15 @@ final class ContextObservation {
 
     // MARK: Changes
 
+    /// The objects of which any property was ever observed.
+    var objects: [ManagedObject] {
+        entries.keys.compactMap { key in
+            UnsafeRawPointer(bitPattern: UInt(bitPattern: key)).flatMap {
+                Unmanaged<ManagedObject>.fromOpaque($0).takeUnlessEnding()
+            }
+        }
+    }
+
     /// Whether a property of an object was ever observed.
     func isObserved(_ object: ManagedObject, _ property: ObservedProperty) -> Bool {
         entries[ObjectIdentifier(object)]?.properties.contains(property.number) ?? false

@@ -9,9 +9,10 @@ struct PendingChange: Sendable {
     }
 
     var kind: Kind
-    /// The change; of a deletion only its subject. Its version is the store's; 0 if unknown, which is allowed unless the row is
-    /// written.
+    /// The change; of a deletion only its subject.
     var change: ObjectChange
+    /// The store's version; 0 if unknown, which is allowed unless the row is written.
+    var version: UInt32
     /// The number of the child, which has seen all values of the object.
     var author: UInt32
 
@@ -31,8 +32,8 @@ struct PendingChange: Sendable {
     var nextVersion: UInt32 {
         switch kind {
         case .inserted: 1
-        case .updated where change.writesRow: change.version &+ 1
-        default: change.version
+        case .updated where change.writesRow: version &+ 1
+        default: version
         }
     }
 
@@ -53,7 +54,7 @@ struct PendingChange: Sendable {
             kind = kind == .inserted && !isMaybeStored ? .none : .deleted
             return
         }
-        if change.version == 0 && kind == .updated { change.version = next.change.version }
+        if version == 0 && kind == .updated { version = next.version }
         if change.baseVersion == nil {
             (change.base, change.savedValues) = (next.change.base, next.change.savedValues)
         }
@@ -188,6 +189,7 @@ struct PendingChangeSet: Sendable {
         set.origin = origin
         for pending in changes {
             var change = pending.change
+            if change.version != pending.version { change.version = pending.version }
             if !includesBases, change.baseVersion == 0 {
                 (change.base, change.savedValues) = (nil, nil)
             }
@@ -198,7 +200,7 @@ struct PendingChangeSet: Sendable {
                 set.deleted.append(
                     ObjectDeletion(
                         objectID: change.objectID,
-                        version: change.version == 0 ? nil : change.version))
+                        version: pending.version == 0 ? nil : pending.version))
             case .none: break
             }
         }

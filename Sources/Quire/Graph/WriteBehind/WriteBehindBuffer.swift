@@ -158,14 +158,19 @@ final class WriteBehindBuffer: Sendable {
     ///
     /// - Parameter notesVersions: Whether there are children, which may hold older rows.
     func didSave(notesVersions: Bool) {
-        state.withLock { state in
-            guard let saved = state.saving else { return }
-            if notesVersions { state.noteVersions(of: saved) }
-            state.saving = nil
-            state.both = PendingChangeSet()
-            state.view = nil
-            state.matches = PredicateMatchCache()
+        // Freed after the lock, which readers wait for.
+        let saved = state.withLock { state in
+            let saved = (state.saving, state.both, state.view)
+            if let saving = state.saving {
+                if notesVersions { state.noteVersions(of: saving) }
+                state.saving = nil
+                state.both = PendingChangeSet()
+                state.view = nil
+                state.matches = PredicateMatchCache()
+            }
+            return saved
         }
+        withExtendedLifetime(saved) {}
     }
 
     /// Makes the changes of a failed save pending again.
@@ -225,14 +230,15 @@ extension WriteBehindBuffer.State {
             changes.inserted.count + changes.updated.count + changes.deleted.count)
         for change in changes.inserted {
             if visible.contains(change.objectID.bits) { return nil }
-            accepted.append(PendingChange(kind: .inserted, change: change, author: author))
+            accepted.append(
+                PendingChange(
+                    kind: .inserted, change: change, version: change.version, author: author))
         }
         for change in changes.updated {
             guard let version = version(of: change, by: author) else { return nil }
-            var pending = PendingChange(kind: .updated, change: change, author: author)
-            pending.change.version = version
             if !change.changedSlots.isEmpty && change.baseVersion == nil { return nil }
-            accepted.append(pending)
+            accepted.append(
+                PendingChange(kind: .updated, change: change, version: version, author: author))
         }
         for deletion in changes.deleted {
             guard let version = version(of: deletion, by: author) else { return nil }
@@ -240,7 +246,8 @@ extension WriteBehindBuffer.State {
             let change = ObjectChange(
                 objectID: id, entity: layout.entity(number: id.entityNumber), version: version,
                 values: [], changedSlots: SlotMask())
-            accepted.append(PendingChange(kind: .deleted, change: change, author: author))
+            accepted.append(
+                PendingChange(kind: .deleted, change: change, version: version, author: author))
         }
         return accepted
     }
@@ -273,7 +280,7 @@ extension WriteBehindBuffer.State {
     private borrowing func pendingVersion(of bits: UInt64, by author: UInt32) -> UInt32? {
         if let pending = current[bits] {
             return pending.author == author && pending.kind != .deleted
-                ? pending.change.version : nil
+                ? pending.version : nil
         }
         guard let pending = saving?[bits], pending.author == author, pending.kind != .deleted else {
             return nil
