@@ -50,8 +50,8 @@ final class ObjectEdits {
 
     /// Whether the edits are still those of the change they were adopted from. As this retains the values, a write copies them.
     func areThose(of change: ObjectChange) -> Bool {
-        values.withUnsafeBufferPointer(\.baseAddress)
-            == change.values.withUnsafeBufferPointer(\.baseAddress)
+        values.withUnsafeBufferPointer { $0.baseAddress }
+            == change.values.withUnsafeBufferPointer { $0.baseAddress }
             && changed == change.changedSlots && own == changed && toMany.isEmpty
     }
 
