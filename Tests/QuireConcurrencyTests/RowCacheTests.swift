@@ -90,6 +90,26 @@ import Testing
         #expect(context.object(with: id)["title", as: String.self] == "four")
     }
 
+    @Test func aFetchOfASuperentityShowsWhatIsStale() throws {
+        let context = stack.mainContext()
+        let manager = try context.insertObject(entityName: "Manager")
+        manager["name"] = "Ada"
+        try context.save()
+        let id = manager.objectID
+        let reader = stack.mainContext()
+        #expect(reader.object(with: id)["name", as: String.self] == "Ada")
+        let other = try secondCoordinator()
+        defer { try? other.close() }
+        let writer = ManagedObjectContext.mainQueue(coordinator: other)
+        writer.object(with: id)["name"] = "Grace"
+        try writer.save()
+        // Its rows are of another hierarchy.
+        _ = try stack.mainContext().fetch(FetchRequest("Book"))
+        #expect(stack.mainContext().object(with: id)["name", as: String.self] == "Ada")
+        _ = try stack.mainContext().fetch(FetchRequest("Person"))
+        #expect(stack.mainContext().object(with: id)["name", as: String.self] == "Grace")
+    }
+
     @Test func afterAConflictTheNewRowIsRead() throws {
         let other = try secondCoordinator()
         defer { try? other.close() }

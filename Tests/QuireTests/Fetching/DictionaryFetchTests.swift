@@ -159,4 +159,31 @@ import Testing
             #expect(rows == whole.map { Array($0.values) })
         }
     }
+
+    /// As in memory: exact, and a floating-point number beyond 64 bits.
+    @Test(arguments: [
+        ([Int64.max, 1, -2], AttributeValue.integer(.max - 1)),
+        ([.max, .max], .double(2 * 9_223_372_036_854_775_807.0)),
+        ([.min, -1, .max, 1], .integer(-1)), ([.min, .min], .double(-18_446_744_073_709_551_616)),
+        ([], .integer(0)),
+    ])
+    func sumsOfLargeIntegersAreExactWhileTheyFit(numbers: [Int64], sum: AttributeValue) throws {
+        let stack = try TestStack(FixtureModels.everyType)
+        let context = stack.mainContext()
+        for number in numbers + [nil] {
+            let object = try context.insertObject(entityName: "Everything")
+            object["string"] = "group"
+            if let number { object["int64"] = number }
+        }
+        try context.save()
+        var request = FetchRequest("Everything")
+        request.propertiesToGroupBy = ["string"]
+        request.propertiesToFetch = [
+            ExpressionDescription("sum", .function(.sum, [.key("int64")])),
+            ExpressionDescription("count", .function(.count, [.evaluatedObject])),
+        ]
+        let row = try #require(try context.fetchDictionaries(request).first)
+        #expect(row["sum"] == sum)
+        #expect(row["count"] == .integer(Int64(numbers.count + 1)))
+    }
 }

@@ -39,6 +39,22 @@ import Testing
         #expect(table.capacity == capacity)
     }
 
+    /// A store that is open twice has two numbers.
+    @Test func equalIdentifiersHaveOneHash() throws {
+        let stack = try TestStack()
+        try stack.fill(books: 100, authors: 0, tags: 0)
+        let other = PersistentStoreCoordinator(store: try SQLiteStore.open(at: stack.path))
+        defer { try? other.close() }
+        let ids = try stack.coordinator.objectIDs(matching: FetchSpecification("Book"))
+        let same = try other.objectIDs(matching: FetchSpecification("Book"))
+        #expect(Set(ids) == Set(same))
+        #expect(Set(ids.map(\.hashValue)).count == 100)
+        for (id, same) in zip(ids, same) {
+            #expect(id == same && id.hashValue == same.hashValue)
+            #expect(id._rawHashValue(seed: 7) == same._rawHashValue(seed: 7))
+        }
+    }
+
     @Test func identifiersThatFollowEachOtherTakeTheRoomOfOne() {
         let (one, other) = (
             StoreIdentity(uuid: "1", entityNames: ["A", "B"]),

@@ -336,7 +336,7 @@ extension ManagedObjectContext {
                 let present = OrderedSet(rows.indices.map { rows.objectID(at: $0) })
                 contents = OrderedSet(order.filter(present.contains)).union(present)
             }
-            object.load(contents, as: relationship, index)
+            object.load(contents.elements, as: relationship, index)
         }
     }
 

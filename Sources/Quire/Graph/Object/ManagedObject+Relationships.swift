@@ -236,10 +236,12 @@ extension ManagedObject {
 
     /// Fills in the saved contents of a to-many relationship.
     final func load(
-        _ saved: some Sequence<ManagedObjectID>, as relationship: ResolvedEntity.Relationship,
-        _ index: Int
+        _ saved: [ManagedObjectID], as relationship: ResolvedEntity.Relationship, _ index: Int
     ) {
-        let saved = OrderedSet(saved)
+        // Of one store, and mostly by primary key: then none is there twice.
+        let isAscending = zip(saved, saved.dropFirst()).allSatisfy { $0.bits < $1.bits }
+        let saved =
+            isAscending ? OrderedSet(uncheckedUniqueElements: saved) : OrderedSet(saved)
         let edits = editsForRelationships()
         let shared = sharedDifferences(with: saved, relationship, edits.toMany[index])
         edits.toMany[index].load(saved, isOrdered: relationship.isOrdered, shared: shared)
