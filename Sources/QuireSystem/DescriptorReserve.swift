@@ -6,7 +6,7 @@ import Foundation
 ///
 /// - The reserve is filled before a store is opened: what fails for want of descriptors is the opening, not the save after it.
 /// - It is free to be used while any save or close runs, and is refilled after the last of them. If as many other descriptors
-///   are free when a save begins, it stays closed. Other threads that open files at that moment may take descriptors from it;
+///   are free when a save begins, it is left alone. Other threads that open files at that moment may take descriptors from it;
 ///   then the save fails as it would without a reserve, and no store can be opened until there are descriptors again.
 package enum DescriptorReserve {
     /// More than a save has open at once.
@@ -18,6 +18,8 @@ package enum DescriptorReserve {
         var uses = 0
         /// Whether a store was ever opened.
         var isNeeded = false
+        /// The lowest of as many descriptors as the reserve has, below the limit of when a store was opened last.
+        var lowest: Int32 = 0
     }
 
     private static let state = Lock(State())
@@ -28,6 +30,11 @@ package enum DescriptorReserve {
     package static func fill(beforeOpening path: String) throws {
         try state.withLock { state in
             state.isNeeded = true
+            var limit = rlimit()
+            if getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0 {
+                // A table of descriptors grows to the highest number used.
+                state.lowest = Int32(min(limit.rlim_cur, 4_096)) - Int32(size)
+            }
             if state.uses > 0 { return }
             let number = fill(&state)
             if [EMFILE, ENFILE].contains(number) {
@@ -40,7 +47,9 @@ package enum DescriptorReserve {
     package static func beginUse() {
         state.withLock { state in
             state.uses += 1
-            if let descriptor = state.descriptors.first, areOthersFree(besides: descriptor) {
+            if let descriptor = state.descriptors.first,
+                areFree(from: state.lowest, copying: descriptor)
+            {
                 return
             }
             for descriptor in state.descriptors { _ = CLinux.close(descriptor) }
@@ -56,15 +65,9 @@ package enum DescriptorReserve {
         }
     }
 
-    /// Whether as many descriptors as the reserve has are free, for all that two system calls can tell: the kernel gives out
-    /// the lowest free number, so if the lowest of a range near the limit is free, all above it are.
-    private static func areOthersFree(besides descriptor: Int32) -> Bool {
-        var limit = rlimit()
-        guard getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0 else {
-            return false
-        }
-        // A table of descriptors grows to the highest number used.
-        let lowest = Int32(min(limit.rlim_cur, 4_096)) - Int32(size)
+    /// Whether descriptors from a number near the limit on are free, for all that two system calls can tell: the kernel gives out
+    /// the lowest free number, so if that is, those above it are. It refuses a number above a limit that is lower now.
+    private static func areFree(from lowest: Int32, copying descriptor: Int32) -> Bool {
         let duplicate = quire_duplicate(descriptor, lowest)
         if duplicate >= 0 { _ = CLinux.close(duplicate) }
         return duplicate == lowest
