@@ -83,10 +83,15 @@ struct StoreSalvage {
 
     private mutating func add(_ table: SalvagedTable) {
         let name = table.name.uppercased()
-        guard positions[name] == nil, !name.hasPrefix("SQLITE_") else { return }
+        guard positions[name] == nil, !Self.isOfSQLite(name) else { return }
         positions[name] = tables.count
         findings.tables.append(table)
         leaves.append([])
+    }
+
+    /// Whether SQLite itself uses a table, as for statistics.
+    private static func isOfSQLite(_ name: String) -> Bool {
+        name.uppercased().hasPrefix("SQLITE_")
     }
 
     private mutating func readSchema(_ pages: [Int]) {
@@ -101,16 +106,17 @@ struct StoreSalvage {
     /// - Returns: Whether the row is a valid row of the schema.
     @discardableResult
     private mutating func note(schemaRow values: [DatabaseValue]) -> Bool {
-        guard values.count == 5, let kind = values[0].string, values[1].string != nil,
+        guard values.count == 5, let kind = values[0].string, let name = values[1].string,
             values[2].string != nil, ["table", "index", "trigger", "view"].contains(kind)
         else { return false }
         let root = values[3].integer.flatMap { Int(exactly: $0) }
-        if kind == "table", let sql = values[4].string, let root,
+        if kind == "index" || Self.isOfSQLite(name) {
+            // Nothing of it is recovered, and its pages belong to it.
+            if let root { _ = map.leaves(ofTreeAt: root) }
+        } else if kind == "table", let sql = values[4].string, let root,
             let table = SalvagedTable(sql: sql, root: root)
         {
             add(table)
-        } else if kind == "index", let root {
-            _ = map.leaves(ofTreeAt: root)
         }
         return true
     }
@@ -374,6 +380,13 @@ struct StoreSalvage {
         try connection.execute("COMMIT")
     }
 
+    /// Whether a row is one of SQLite's statistics: a table, an index if it has one, and numbers of rows.
+    private func isStatistics(_ values: [DatabaseValue]) -> Bool {
+        values.count == 3 && values[0].string != nil
+            && (values[1].isNull || values[1].string != nil)
+            && values[2].string.flatMap { Int($0.prefix { $0 != " " }) } != nil
+    }
+
     /// Whether a table's contents are needed: objects, join rows, metadata and records. Persistent history refers to a store
     /// identity that the new store does not have.
     private func includes(_ table: SalvagedTable) -> Bool {
@@ -387,7 +400,7 @@ struct StoreSalvage {
         guard let found = reader.rows(ofLeaf: page) else { return }
         findings.lostRows += found.damaged
         for row in found.rows {
-            if expected == nil, isHistory(row.values) { continue }
+            if expected == nil, isHistory(row.values) || isStatistics(row.values) { continue }
             guard let position = place(of: row.values, expected: expected),
                 includes(tables[position])
             else {
