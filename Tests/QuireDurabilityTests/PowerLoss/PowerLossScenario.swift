@@ -23,15 +23,18 @@ struct PowerLossScenario: CustomTestStringConvertible, Sendable {
     ///
     /// It is not named by the number of a call: which threads make how many depends on the seed and on how busy the machine is.
     /// The process is recorded to its end instead, and what follows the call is left out.
-    enum Kill: CustomStringConvertible {
+    enum Kill: CustomStringConvertible, Equatable {
         /// At the middle one of the synchronizations of its saves.
         case middleSynchronization
+        /// At a synchronization of the log, so that what it commits is written but not durable.
+        case middleCommit
         /// At the creation of a folder.
         case creationOfFolder(String)
 
         var description: String {
             switch self {
             case .middleSynchronization: "a synchronization"
+            case .middleCommit: "a commit"
             case .creationOfFolder(let name): "the creation of a folder “\(name)”"
             }
         }
@@ -39,12 +42,13 @@ struct PowerLossScenario: CustomTestStringConvertible, Sendable {
         /// The index of the operation, among those from `start` on; `nil` if the process does nothing of the kind.
         func index(in operations: [DiskRecording.Operation], from start: Int) -> Int? {
             switch self {
-            case .middleSynchronization:
+            case .middleSynchronization, .middleCommit:
                 let saves = operations[start...].drop {
                     if case .line(let line) = $0 { !line.hasPrefix("begin") } else { true }
                 }
                 let found = saves.indices.filter {
-                    if case .synchronize = operations[$0] { true } else { false }
+                    guard case .synchronize(_, let thing) = operations[$0] else { return false }
+                    return self == .middleSynchronization || thing == "log"
                 }
                 return found.isEmpty ? nil : found[found.count / 2]
             case .creationOfFolder(let name):
@@ -96,6 +100,10 @@ struct PowerLossScenario: CustomTestStringConvertible, Sendable {
             name: "saving after a kill", before: ["create", "close"],
             processes: [["open", "save=9"], ["open", "save=12", "close"]],
             kills: [0: .middleSynchronization]),
+        .init(
+            name: "saving after a kill in a commit", before: ["create", "close"],
+            processes: [["open", "save=9"], ["open", "save=12", "close"]],
+            kills: [0: .middleCommit]),
         .init(
             name: "saving first external data after a kill", before: ["create", "close"],
             processes: [["open", "save=20"], ["open", "save=20", "close"]],
