@@ -5,8 +5,7 @@ enum SQLiteLibrary {
     /// Whether the library has Quire's settings; sets them on first access, which must precede any other use of it.
     ///
     /// It keeps no statistics of memory, for which every allocation would take a lock of the whole process. A program that has
-    /// used SQLite before Quire, or that uses SQLite's statistics or its limits of memory, keeps its own setting: SQLite refuses
-    /// to change it later.
+    /// initialized SQLite before keeps its own setting: SQLite refuses to change it then.
     static let isConfigured: Bool =
         sqlite3_memory_used() == 0
         && quire_sqlite3_config_int(SQLITE_CONFIG_MEMSTATUS, 0) == SQLITE_OK

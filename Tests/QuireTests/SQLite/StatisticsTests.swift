@@ -76,6 +76,12 @@ import Testing
         #expect(try Data(contentsOf: URL(fileURLWithPath: stack.path)) == before)
     }
 
+    /// Nothing else uses SQLite in this process.
+    @Test func statisticsOfMemoryAreOff() throws {
+        _ = try makeStack()
+        #expect(SQLiteLibrary.isConfigured)
+    }
+
     /// Closing does not wait, and loses nothing.
     @Test func whileAnotherProcessWritesThereAreNone() throws {
         let stack = try makeStack()
