@@ -138,7 +138,7 @@ extension ManagedObjectID: Hashable, CustomStringConvertible {
         hasher.combine(bits & ~0xFF00_0000_0000)
     }
 
-    /// The hash by which sets and dictionaries place it: a product, because a ``Hasher`` takes ten times as long for so few bits.
+    /// The hash by which sets and dictionaries place it: a product, because a `Hasher` takes ten times as long for so few bits.
     /// Its factors are the process's own, so that nobody can make a store whose identifiers collide.
     @inlinable public func _rawHashValue(seed: Int) -> Int {
         let secret = Self.hashSecret
