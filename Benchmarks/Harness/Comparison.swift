@@ -5,7 +5,7 @@ struct Comparison: Codable, Sendable {
         var value: Double
     }
 
-    /// What a figure must be at most, or at least.
+    /// An upper or a lower bound of a figure.
     struct Bound: Codable, Sendable {
         /// In the row's unit, or a multiple of another figure.
         var limit: Double
@@ -40,7 +40,7 @@ struct Comparison: Codable, Sendable {
     var others: [Figure]
     var must: [Bound]
     var aim: [Bound]
-    /// How the figure compares with its targets; `nil` without a target or a figure to compare.
+    /// The result of comparing the figure with its targets; `nil` if there is no target, or no figure to compare.
     private(set) var verdict: Verdict?
     /// Published figures, in a sentence.
     var note: String?
@@ -96,7 +96,7 @@ struct Comparison: Codable, Sendable {
     }
 }
 
-/// How a figure compares with its targets.
+/// The result of comparing a figure with its targets.
 enum Verdict: String, Codable, Sendable {
     case missed = "MISSED"
     case must = "met"

@@ -73,7 +73,7 @@ struct KnownMiss {
     }
 }
 
-/// Which rows have missed what they must reach.
+/// The rows that have missed their targets.
 struct Judgement {
     /// The names and targets of those that make the run fail.
     private(set) var missed: [String] = []

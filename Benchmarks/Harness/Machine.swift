@@ -1,7 +1,7 @@
 import CSQLite
 import Foundation
 
-/// What a reader must know of the machine to judge the figures.
+/// Facts about the machine, for judging the figures.
 enum Machine {
     static var summary: String {
         let gibibytes = Double(ProcessInfo.processInfo.physicalMemory) / 1_073_741_824
@@ -17,7 +17,7 @@ enum Machine {
         return name.trimmingCharacters(in: .whitespaces) + ", "
     }
 
-    /// The versions of what is measured.
+    /// The versions of the compiler and the libraries.
     static var versions: String {
         var versions = ["SQLite \(String(cString: sqlite3_libversion()))", "GRDB 7.10.0"]
         let compiler = try? OwnProcess.output(of: "swift", ["--version"])

@@ -9,7 +9,7 @@ struct Options {
     var workloads = Workload.all
     /// How many of a workload's usual rounds to run.
     var effort = 1.0
-    /// How to print the run.
+    /// The format of the output.
     var format = Format.tables
     /// The file that keeps the run.
     var saved: String?

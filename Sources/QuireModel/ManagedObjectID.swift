@@ -139,7 +139,7 @@ extension ManagedObjectID: Hashable, CustomStringConvertible {
     }
 
     /// The hash by which sets and dictionaries place it: a product, because a `Hasher` takes ten times as long for so few bits.
-    /// Its factors are the process's own, so that nobody can make a store whose identifiers collide.
+    /// Its factors are random for each process, so that nobody can craft a store whose identifiers collide.
     @inlinable public func _rawHashValue(seed: Int) -> Int {
         let secret = Self.hashSecret
         let word = bits & ~0xFF00_0000_0000 ^ UInt64(truncatingIfNeeded: seed) ^ secret.addend

@@ -380,7 +380,7 @@ struct StoreSalvage {
         try connection.execute("COMMIT")
     }
 
-    /// Whether a row is one of SQLite's statistics: a table, an index if it has one, and numbers of rows.
+    /// Whether a row has the form of SQLite's statistics: the name of a table, that of an index or null, and numbers.
     private func isStatistics(_ values: [DatabaseValue]) -> Bool {
         values.count == 3 && values[0].string != nil
             && (values[1].isNull || values[1].string != nil)

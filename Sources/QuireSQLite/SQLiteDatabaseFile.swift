@@ -334,6 +334,25 @@ package final class SQLiteDatabaseFile: Sendable {
         }
     }
 
+    /// Makes the last commit durable, before anything relies on it: files that it does not refer to are removed, and other replicas
+    /// are sent its changes.
+    ///
+    /// A process may have been killed between writing its commit and synchronizing it. The next one to open the store sees the
+    /// commit, and without this a power failure would bring back the one before.
+    func synchronizeLastCommit() throws {
+        guard databasePath == storePath else { return }
+        let root = StorePath.packageRoot(of: storePath)
+        for suffix in Self.logSuffixes {
+            do {
+                let log = try OpenFile.open(storePath + suffix, beneath: root, for: .reading)
+                // An empty write-ahead log is a new one; an empty journal is one whose end was the commit.
+                if try suffix == "-journal" || log.information().size > 0 { try log.synchronize() }
+            } catch let error as QuireError where error.code == .notFound {
+                continue
+            }
+        }
+    }
+
     /// Registers the log in use. Without shared memory there is no index file.
     func noteLog() throws { try files?.noteLog(sharesIndex: !isOnNetwork) }
 

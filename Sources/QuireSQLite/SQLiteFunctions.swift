@@ -181,8 +181,8 @@ extension SQLiteFunctions {
         if code != SQLITE_OK { throw connection.failure() }
     }
 
-    /// A sum of integers, exactly, and of floating-point numbers, with the low-order bits that adding them loses. SQLite keeps
-    /// it, and has set it to zero.
+    /// A sum of integers, exactly, and of floating-point numbers, with the low-order bits that adding them loses. SQLite
+    /// provides its memory, filled with zeros.
     private struct Sum {
         /// The sum of the integers: 128 bits, in two parts because SQLite aligns them to 8 bytes.
         private var low: UInt64

@@ -57,19 +57,6 @@ extension SQLiteStore {
         .map(externalData.path(ofFileNamed:))
     }
 
-    /// Makes the last commit durable. The process that made it may have been killed between writing and synchronizing it: then the
-    /// store shows it, and a power failure would still bring back the commit before, which may refer to other files.
-    package func synchronizeLastCommit() throws {
-        let root = StorePath.packageRoot(of: storePath)
-        for suffix in ["-wal", "-journal"] {
-            do {
-                try OpenFile.open(storePath + suffix, beneath: root, for: .reading).synchronize()
-            } catch let error as QuireError where error.code == .notFound {
-                continue
-            }
-        }
-    }
-
     /// The names of the referenced files.
     func externalFileNames() throws -> Set<String> {
         try read { try $0.externalFileNames(schema) }

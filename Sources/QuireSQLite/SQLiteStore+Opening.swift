@@ -315,6 +315,7 @@ private struct SQLiteStoreOpening {
                 "“\(path)” cannot be written; open it for reading only, or change its permissions.",
                 file: path)
         }
+        try source.synchronizeLastCommit()
         let hasLog = try source.hasLog(connection)
         // A file without a log gets one at the first save; opening it changes nothing.
         if hasLog && !source.wantsLog(options) {

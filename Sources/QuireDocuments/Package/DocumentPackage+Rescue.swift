@@ -393,11 +393,8 @@ extension DocumentPackage {
     /// Removes the leftovers of interrupted saves. Requires the lock; call it before anything has been read or saved. Files that cannot be
     /// removed are kept until the next call.
     func removeLeftovers() {
-        // Without this, the save before the last may come back after a power failure, and need them.
-        if let paths = try? leftovers(), !paths.isEmpty,
-            (try? store.synchronizeLastCommit()) != nil
-        {
-            for path in paths { try? FileSystem.removeTree(path, beneath: layout.path) }
+        for path in (try? leftovers()) ?? [] {
+            try? FileSystem.removeTree(path, beneath: layout.path)
         }
         try? layout.removeArchiveParts()
     }

@@ -45,8 +45,8 @@ public struct ObjectIDChanges: Sendable, Hashable {
             invalidated: invalidated.filter(isIncluded))
     }
 
-    /// The sum of successive changes, each object once: one that is new and then changed is new. No object may come back after
-    /// its deletion.
+    /// Combines successive changes. Each object appears once: one that was inserted and then updated, as inserted. None may be
+    /// inserted again after its deletion.
     package init(successive changes: [ObjectIDChanges]) {
         if changes.count == 1 {
             self = changes[0]
